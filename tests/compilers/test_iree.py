@@ -176,7 +176,7 @@ def decided(choice: str) -> Op:
     return generic("linalg.generic", lowering_config=f"{{{choice}}}")
 
 
-VOCABULARY = IREE.passes.vocabulary
+VOCABULARY = IREE.vocabulary
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from tests.values import ELEMENTS, Element, value
 from triage.compilers.registry import load_cases
 from triage.compilers.repro_script import comparison, python_array
 from triage.compilers.xla import worker
-from triage.compilers.xla.adapter import Xla, XlaIr
+from triage.compilers.xla.adapter import Xla
 from triage.compilers.xla.hlo_text import generic_form
 from triage.mlir.fingerprint import PrintedModule
 from triage.model.case import RunSpec, Target
@@ -37,7 +37,7 @@ ENTRY %main.9 (x.1: f32[4,8]) -> f32[4] {
 
 
 def read(text: str) -> PrintedModule:
-    return read_ir(generic_form(text), XlaIr().vocabulary)
+    return read_ir(generic_form(text), Xla().vocabulary)
 
 
 def test_names_layouts_and_metadata_of_hlo_do_not_count_but_types_and_attributes_do() -> (

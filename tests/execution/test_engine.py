@@ -21,7 +21,6 @@ from triage.execution.engine import Engine
 from triage.execution.judge import NoTask
 from triage.execution.plan import reference_results
 from triage.execution.task import Naming, ProbeJob
-from triage.mlir.fingerprint import Vocabulary
 from triage.model.case import Case, Input, InputKind, Reference, RunSpec, Target
 from triage.model.execution import Limits
 from triage.model.outcome import Cause, Failed
@@ -50,13 +49,6 @@ NAMES_ITS_PASS = (
 )
 
 
-class ScriptPasses(IrPrinter):
-    vocabulary = Vocabulary(frozenset())
-
-    def printing_passes(self, invocation: Invocation) -> Invocation:
-        return replace(invocation, printing=("--report",))
-
-
 class ScriptRunner(Runner):
     """Runs the script `program` beside the compiler, whatever its format."""
 
@@ -68,7 +60,7 @@ class ScriptRunner(Runner):
 
 class ScriptFamily(Compiler):
     name = "script"
-    passes, run = ScriptPasses(), ScriptRunner()
+    passes, run = IrPrinter((), ("--report",)), ScriptRunner()
     folders = "any"
 
     def locate(self, root: Path) -> Path | None:

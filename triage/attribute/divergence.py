@@ -108,7 +108,7 @@ class _Comparison:
 
     def run(self, answer: Attribution) -> Attribution:
         """Compare operations and types, then if nothing else differs all attributes."""
-        words = self.printer.vocabulary
+        words = self.engine.compilers[self.request.case.compiler].vocabulary
         bad, divergence = self._find_divergence(words)
         answer = replace(answer, failing=_failing_pass(bad, self.failure))
         if self.unprinted is not None:
@@ -153,7 +153,7 @@ class _Comparison:
         trace = Trace()
         reader = DumpReader(words, trace.add_dump)
         task = plan_task(self.engine, self.request.case, toolchain)
-        printing = self.printer.printing_passes(task.invocation)
+        printing = task.invocation.with_printing(self.printer.all_passes)
         task = replace(task, invocation=printing)
         execution = self.engine.compile(task, self.engine.stop, on_stderr=reader.feed)
         name = toolchain.revision.name

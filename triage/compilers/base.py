@@ -30,6 +30,7 @@ if TYPE_CHECKING:  # a compile needs none of them; one family has the first two
     from triage.compilers.pasted_text import RecipeStarter
     from triage.compilers.repro_script import StandaloneCall, StandaloneCompile
     from triage.mlir import SourcePosition
+    from triage.mlir.fingerprint import Vocabulary
 
 VERSION = "{version}"
 
@@ -337,6 +338,18 @@ class Compiler(ABC):
 
         words = family_yaml(type(self), "options.yaml") or {}
         return TypeAdapter(OptionCatalog).validate_python(words)
+
+    @cached_property
+    def vocabulary(self) -> Vocabulary:
+        """The names of operations, types and passes in its IR: `vocabulary.yaml` in the
+        family's folder.
+        """
+        from pydantic import TypeAdapter
+
+        from triage.mlir.fingerprint import Vocabulary  # slow to import
+
+        words = family_yaml(type(self), "vocabulary.yaml")
+        return TypeAdapter(Vocabulary).validate_python(words)
 
     def declaring_options(
         self, case: Case, program: Path, named: Iterable[str]

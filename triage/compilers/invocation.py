@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from triage.model.case import Case, RunSpec
 from triage.model.errors import EnvironmentFailure
@@ -19,9 +19,6 @@ from triage.model.revision import Toolchain
 from triage.processes.process import run, unlimited
 from triage.processes.sealing import Seal
 from triage.recipes.run_values import ValueText, value_ending
-
-if TYPE_CHECKING:  # slow to import
-    from triage.mlir.fingerprint import Vocabulary
 
 _PLACEHOLDER = re.compile(r"\{(\w+)\}")
 _TIMEOUT = 60.0  # seconds; an answer takes 0.1
@@ -62,6 +59,12 @@ class Invocation:
         if self.placeholders is None:
             return True
         return any("{output}" in word for word in self.options)
+
+    def with_printing(self, options: Iterable[str]) -> Invocation:
+        """Return the same compile with those of some options that it does not have."""
+        names = set(map(flag_name, self.options))
+        added = [option for option in options if flag_name(option) not in names]
+        return replace(self, printing=(*self.printing, *added))
 
     def argv(self, program: Path, source: Path, output: Path) -> list[str]:
         """Return the command line, program first."""
@@ -305,23 +308,16 @@ def measured_seconds(output: str, *, cpu: bool = False) -> list[float]:
         return []
 
 
-class IrPrinter(ABC):
-    """Makes a compiler name its passes, with the headers of MLIR's dumps: `// -----//
-    IR Dump After NAME (ARGUMENT) //----- //`, and print its IR below each. `Failed`
-    follows the NAME of a pass that failed.
+@dataclass(frozen=True, slots=True)
+class IrPrinter:
+    """Options with which a compiler names its passes, with the headers of MLIR's dumps:
+    `// -----// IR Dump After NAME (ARGUMENT) //----- //`. `Failed` follows the NAME of
+    a pass that failed.
     """
 
-    @property
-    @abstractmethod
-    def vocabulary(self) -> Vocabulary:
-        """The names of operations, types and passes in the IR."""
-
-    @abstractmethod
-    def printing_passes(self, invocation: Invocation) -> Invocation:
-        """Return the same compile with options that print a header after each pass that
-        changed the program, and its IR in MLIR's generic form.
-        """
-
-    def naming_failed_pass(self, invocation: Invocation) -> Invocation:
-        """Return the same compile with options that print which pass failed."""
-        return self.printing_passes(invocation)
+    all_passes: tuple[str, ...]
+    """Print a header after each pass that changed the program, and below it the IR in
+    MLIR's generic form.
+    """
+    failed_pass: tuple[str, ...]
+    """Print which pass failed."""

@@ -334,7 +334,8 @@ class Task:
         passes = self.compiler.passes
         if passes is None or self.case.script is not None:
             return None
-        return replace(self, invocation=passes.naming_failed_pass(self.invocation))
+        invocation = self.invocation.with_printing(passes.failed_pass)
+        return replace(self, invocation=invocation)
 
     def records(self, executions: Sequence[Execution]) -> list[Record]:
         """Return the facts of the compile and, if it was made, the run."""

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,7 +14,6 @@ from triage.compilers.base import (
     Description,
     Needs,
     Part,
-    family_yaml,
     pep440,
 )
 from triage.compilers.interpreters import is_script
@@ -31,7 +29,6 @@ from triage.compilers.iree.targets import (
     devices_in,
     missing_options,
     target_flags,
-    with_printing,
 )
 from triage.model.case import Case
 from triage.model.errors import EnvironmentFailure
@@ -45,7 +42,6 @@ if TYPE_CHECKING:
     from triage.compilers.iree.lint import IreeLinter
     from triage.compilers.iree.runner import IreeKernels
     from triage.compilers.pasted_text import RecipeStarter
-    from triage.mlir.fingerprint import Vocabulary
 
 # Without it an error is followed by the whole operation: hundreds of MB for a large
 # model, and nothing that identifies it.
@@ -95,37 +91,6 @@ _VALUE = re.compile(r"^\s+=([\w-]+)\s", re.MULTILINE)
 _NIGHTLY = re.compile(r"(?:rc|dev)(20\d\d)(\d\d)(\d\d)$")
 
 
-class IreeIr(IrPrinter):
-    """How the compiler prints its IR."""
-
-    @cached_property
-    def vocabulary(self) -> Vocabulary:
-        # slow to import
-        from pydantic import TypeAdapter
-
-        from triage.mlir.fingerprint import Vocabulary
-
-        words = family_yaml(type(self), "vocabulary.yaml")
-        return TypeAdapter(Vocabulary).validate_python(words)
-
-    def naming_failed_pass(self, invocation: Invocation) -> Invocation:
-        return with_printing(
-            invocation, "--mlir-print-ir-after-failure", _ONE_THREAD, _ELIDED
-        )
-
-    def printing_passes(self, invocation: Invocation) -> Invocation:
-        # In one thread passes follow each other as they do in the source, and no two
-        # dumps are mixed.
-        return with_printing(
-            invocation,
-            "--mlir-print-ir-after-all",
-            "--mlir-print-ir-after-change",
-            "--mlir-print-op-generic",
-            _ONE_THREAD,
-            *_PLAIN,
-        )
-
-
 class Iree(Compiler):
     """The IREE family."""
 
@@ -140,7 +105,18 @@ class Iree(Compiler):
         "install (bin/) holds `iree-compile`"
     )
 
-    passes = IreeIr()
+    passes = IrPrinter(
+        (
+            "--mlir-print-ir-after-all",
+            "--mlir-print-ir-after-change",
+            "--mlir-print-op-generic",
+            # In one thread passes follow each other as they do in the source, and no
+            # two dumps are mixed.
+            _ONE_THREAD,
+            *_PLAIN,
+        ),
+        ("--mlir-print-ir-after-failure", _ONE_THREAD, _ELIDED),
+    )
     run: Part[Runner] = Part("runner:IreeRunner")
     kernels: Part[IreeKernels] = Part("runner:IreeKernels")
     lint: Part[IreeLinter] = Part("lint:IreeLinter")
@@ -232,7 +208,7 @@ class Iree(Compiler):
         if phase:
             options.append(f"--compile-to={phase}")
         plain = Invocation(options=(*options, *flags), env=PRINT_ADDRESSES)
-        return with_printing(plain, _QUIET)
+        return plain.with_printing([_QUIET])
 
 
 def _first_file(root: Path, patterns: Sequence[str]) -> Path | None:

@@ -6,9 +6,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from triage.compilers.invocation import Invocation, flag_name
+from triage.compilers.invocation import flag_name
 from triage.model.case import InputKind, Target
 from triage.model.outcome import Cause, NoAnswer
 from triage.recipes.recipe import RecipeFamily
@@ -234,10 +234,3 @@ def device_order(name: str) -> tuple[int, str]:
     if match:
         return int(match[1]), name
     return 1 << 30, name
-
-
-def with_printing(invocation: Invocation, *options: str) -> Invocation:
-    """Return the same compile with the options that the recipe does not set."""
-    names = {flag_name(option) for option in invocation.options}
-    added = (option for option in options if flag_name(option) not in names)
-    return replace(invocation, printing=(*invocation.printing, *added))

@@ -9,10 +9,8 @@ import json
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from triage.compilers.base import (
     SCRIPT_WORKER,
@@ -55,9 +53,6 @@ from triage.processes.sealing import Seal
 from triage.recipes.expectations import applied_flags
 from triage.recipes.recipe import RecipeFamily, RecipeStart
 from triage.recipes.run_keys import RunnableRecipe
-
-if TYPE_CHECKING:
-    from triage.mlir.fingerprint import Vocabulary
 
 _DISABLE = "xla_disable_hlo_passes"
 _WORKER = Path(__file__).with_name("worker.py")
@@ -162,29 +157,6 @@ class XlaRunner(WorkerRunner):
         return (str(program), *_ISOLATED_WORKER, "serve", *invocation.options[1:])
 
 
-class XlaIr(IrPrinter):
-    """Makes the worker print HLO."""
-
-    @cached_property
-    def vocabulary(self) -> Vocabulary:
-        from triage.mlir.fingerprint import Vocabulary  # parses MLIR
-
-        inert = "parameter", "constant", "tuple", "get-tuple-element", "bitcast", "copy"
-        return Vocabulary(
-            functions=frozenset({"func.func"}),
-            inert=frozenset(f"hlo.{name}" for name in inert),
-            constants=frozenset({"hlo.constant"}),
-            descriptive=frozenset({"operand_precision", "algorithm", "is_scheduled"}),
-        )
-
-    def naming_failed_pass(self, invocation: Invocation) -> Invocation:
-        return replace(invocation, printing=(*invocation.printing, "--name-pass"))
-
-    def printing_passes(self, invocation: Invocation) -> Invocation:
-        printing = (*invocation.printing, "--print-passes")
-        return replace(invocation, printing=printing)
-
-
 class Xla(Compiler):
     """The XLA family."""
 
@@ -203,7 +175,7 @@ class Xla(Compiler):
     )
     uses_processor = True
     run = XlaRunner(_WORKER, "--xla_backend_optimization_level=0")
-    passes = XlaIr()
+    passes = IrPrinter(("--print-passes",), ("--name-pass",))
     folders = "a virtual environment holds the packages `jaxlib` and `jax`"
     generator = ("-I",)
 
