@@ -77,9 +77,9 @@ reproducers: setup
 	grep -v '^#' reproducers/orders.txt | while read -r recipe words; do \
 	  $(BIN)/triage reduce recipes/$$recipe.yaml $$words --out reproducers </dev/null || exit; done
 
-# Two releases of IREE and one of Triton are downloaded on first use.
+# Two releases of IREE and one of Triton are downloaded on first use. Tests wait half of their time for the processes that they start.
 test: setup
-	$(BIN)/python -m pytest -n auto --dist worksteal -m "not slow and not browser and (core or not real)"
+	$(BIN)/python -m pytest -n $$(($$(getconf _NPROCESSORS_ONLN) * 2)) --dist worksteal -m "not slow and not browser and (core or not real)"
 
 test-real: setup
 	$(BIN)/python -m pytest -n auto --dist worksteal -rs -m "real and not core and not slow and not browser"

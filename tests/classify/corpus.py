@@ -10,10 +10,9 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-import yaml
-
 from triage.classify import packaged_rules
 from triage.classify.reader import read_log
+from triage.classify.rules import read_yaml
 from triage.model.outcome import Failure
 
 CORPUS = Path(__file__).parents[1] / "data" / "classify_corpus"
@@ -63,7 +62,7 @@ def snippets() -> tuple[Snippet, ...]:
         )
         for path in sorted(CORPUS.glob("*.yaml"))
         if path.stem != "no_failure"
-        for entry in yaml.safe_load(path.read_text("utf-8"))
+        for entry in read_yaml(path)
     )
 
 
@@ -73,5 +72,5 @@ def _listed(value: str | list[str]) -> tuple[str, ...]:
 
 def logs_without_failure() -> dict[str, str]:
     """Read the logs in which nothing failed."""
-    entries = yaml.safe_load((CORPUS / "no_failure.yaml").read_text("utf-8"))
+    entries = read_yaml(CORPUS / "no_failure.yaml")
     return {entry.get("thread") or entry["name"]: entry["log"] for entry in entries}

@@ -19,23 +19,21 @@ NOTE = re.compile(
     re.MULTILINE,
 )
 
-LOGS = [
-    *(
-        pytest.param(example.text, id=f"{rule.name}-{i}")
-        for rule in packaged_rules()
-        for i, example in enumerate(rule.examples)
-    ),
-    *(pytest.param(snippet.log, id=snippet.thread) for snippet in snippets()),
-]
-
 
 def signatures(text: str) -> list[str]:
     return [failure.signature for failure in scan_output(text.encode())]
 
 
-@pytest.mark.parametrize("text", LOGS)
-def test_notes_do_not_change_the_signature(text: str) -> None:
-    assert signatures(NOTE.sub("", text)) == signatures(text)
+def test_notes_do_not_change_the_signature() -> None:
+    examples = [example.text for rule in packaged_rules() for example in rule.examples]
+    noted = [
+        text
+        for text in (*examples, *(snippet.log for snippet in snippets()))
+        if NOTE.search(text)
+    ]
+    assert len(noted) > 50
+    for text in noted:
+        assert signatures(NOTE.sub("", text)) == signatures(text), text
 
 
 GATHER = """\
