@@ -94,18 +94,6 @@ def test_every_mistake_of_every_file_has_its_position(tmp_path: Path) -> None:
     }
 
 
-def test_advice_for_each_compiler(tmp_path: Path) -> None:
-    path = write_rules(
-        tmp_path, OWN.replace("{all: [Paint it.]}", "{iree: [Less.], command: [More.]}")
-    )
-    [failure] = scan_output(b"purple level 3 in hall\n", rules=load_rules([path]))
-    assert [failure.advice(compiler) for compiler in ("iree", "command", "triton")] == [
-        ("Less.",),
-        ("More.",),
-        (),
-    ]
-
-
 @pytest.mark.parametrize("rule", packaged_rules().rules, ids=lambda rule: rule.name)
 def test_candidates_and_advice_suit_their_compiler(rule: Rule) -> None:
     assert not [

@@ -16,52 +16,6 @@ def classified(text: str) -> ClassifiedLog:
 
 
 @pytest.mark.parametrize(
-    ("text", "name"),
-    [
-        ("failed to legalize operation 'torch.aten.unfold'", "legalization"),
-        (
-            "'vector.load' op operand #0 must be memref, but got 'tensor<4xf32>'",
-            "verifier",
-        ),
-        (
-            "w-1  | 2026-01-02T03:04:05.6Z RESOURCE_EXHAUSTED: Out of memory for it",
-            "run-out-of-memory",
-        ),
-        ("ValueError('type fp8 is not supported here')", "unsupported-op"),
-    ],
-)
-def test_the_quote_of_a_message_is_classified_without_its_mark(
-    text: str, name: str
-) -> None:
-    assert [failure.failure_class for failure in classified(text).failures] == [name]
-
-
-@pytest.mark.parametrize(
-    ("text", "name", "headline"),
-    [
-        (
-            "With a GPU I get\n\n```\n'linalg.generic' op inferred input/output operand"
-            " #2 has shape's dimension #1 to be 32, but found 16\n```\nand no more.\n",
-            "verifier",
-            "'linalg.generic' op inferred input/output operand #2",
-        ),
-        (
-            'Traceback (most recent call last):\n  File "a.py", line 48, in <module>\n'
-            "    run()\njax.errors.XlaRuntimeError: INTERNAL: Error calling inspect:"
-            " Traceback (most recent call last):\n"
-            '  File "a.py", line 48, in <module>\n',
-            "run-failure",
-            "INTERNAL: Error calling inspect",
-        ),
-    ],
-)
-def test_forms_that_strangers_paste(text: str, name: str, headline: str) -> None:
-    first = classified(text).failures[0]
-    assert first.failure_class == name
-    assert headline in first.headline
-
-
-@pytest.mark.parametrize(
     "line",
     [
         "ERROR the gizmo is off",
@@ -78,7 +32,7 @@ def test_forms_that_strangers_paste(text: str, name: str, headline: str) -> None
         "`./gizmo.bin: Syntax error when reading it.`",
     ],
 )
-@pytest.mark.parametrize("steps", [30, 5000])
+@pytest.mark.parametrize("steps", [30, 1000])
 def test_a_failure_is_never_called_green(line: str, steps: int) -> None:
     padding = "".join(f"step {number} of the pipeline\n" for number in range(steps))
     log = classified(f"{padding}{line}\n{padding}")
@@ -110,7 +64,7 @@ def test_a_failure_is_never_called_green(line: str, steps: int) -> None:
     ],
 )
 def test_a_log_that_ends_with_a_failure_is_never_called_green(line: str) -> None:
-    for steps in (0, 30, 5000):
+    for steps in (0, 30, 1000):
         padding = "".join(f"step {number} of the pipeline\n" for number in range(steps))
         assert classified(f"{padding}{line}\n").status is not LogStatus.NO_FAILURES
 

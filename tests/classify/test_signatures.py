@@ -97,34 +97,6 @@ def test_one_bug_has_one_signature_and_two_have_two(
     assert (both == others) is same, (both, others)
 
 
-@pytest.mark.parametrize(
-    ("line", "headline"),
-    [
-        (
-            "F1123 03:39:09 24959 xla_builder.h:187] Check failed: x == 3 (2 vs. 3) bad",
-            "xla_builder.h:187] Check failed: x == 3 (2 vs. 3) bad",
-        ),
-        (
-            "RuntimeError: LLD failed to link source /tmp/tmpfu_v6ld5 into /tmp/tmpamu7yphj",
-            "RuntimeError: LLD failed to link source <temporary file> into <temporary file>",
-        ),
-        (
-            "a.InvalidArgumentError: Detected unsupported operations when trying to"
-            " compile graph __inference_f_1[x=true] on CPU: Gizmo (No registered it)",
-            "Gizmo (No registered it)",
-        ),
-        (
-            "UnimplementedError: {{function_node __f_1}} Compilation failure: no Gizmo",
-            "UnimplementedError: Compilation failure: no Gizmo",
-        ),
-    ],
-)
-def test_a_headline_has_no_time_process_graph_or_temporary_file(
-    line: str, headline: str
-) -> None:
-    assert [failure.headline for failure in scan_output(line.encode())] == [headline]
-
-
 NAMES_OF_A_MACHINE = {
     "path": st.from_regex(
         r"(/[a-z_]{2,8}){2,4}(/lib[a-z]{2,6}\.so)?|C:\\(Users|Program Files \(x86\))\\[a-z]{3,9}\\[a-z]{2,5}\.lib"

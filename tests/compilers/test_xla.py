@@ -58,12 +58,6 @@ def test_names_layouts_and_metadata_of_hlo_do_not_count_but_types_and_attributes
     assert 'dimensions = "{1}"' in generic_form(HLO)
 
 
-def test_every_damaged_text_of_hlo_is_read_without_an_error() -> None:
-    for end in range(0, len(HLO), 7):
-        generic_form(HLO[:end])
-        generic_form(HLO[end:])
-
-
 def recipe(folder: Path, text: str) -> Path:
     (folder / "p.mlir").touch()
     (folder / "f.py").touch()

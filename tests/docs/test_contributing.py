@@ -83,8 +83,7 @@ def test_it_is_a_module_and_a_line(
     shown: str,
 ) -> None:
     package = tmp_path / "src" / "triage"
-    unwanted = shutil.ignore_patterns("__pycache__")
-    shutil.copytree(ROOT / "triage", package, ignore=unwanted)
+    shutil.copytree(ROOT / "triage", package)
     (package / module).write_text(text.lstrip())
     table = (package / changed).read_text()
     for before, line in lines.items():

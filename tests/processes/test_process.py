@@ -94,20 +94,6 @@ def test_the_head_and_the_tail_of_a_long_output_are_kept(tmp_path: Path) -> None
     assert kept.dropped == len(seen) - (512 << 10)
 
 
-def test_a_stop_ends_the_run(tmp_path: Path) -> None:
-    mark, stop = f"import time; time.sleep(300)  # {os.getpid()}", threading.Event()
-    threading.Timer(0.5, stop.set).start()
-    with pytest.raises(Interrupted):
-        python(mark, tmp_path, stop=stop)
-    assert not processes_with(mark)
-
-
-def test_a_missing_program_is_not_started(tmp_path: Path) -> None:
-    execution = run([str(tmp_path / "nothing")], Limits(), tmp_path, seal=None)
-    assert execution.ending is Ending.NOT_STARTED
-    assert "nothing" in execution.stderr.text
-
-
 def test_a_command_does_not_wait_for_what_it_left_behind(tmp_path: Path) -> None:
     command = ["sh", "-c", "sleep 50 & echo first; echo last"]
     execution = run(command, unlimited(20), tmp_path, purpose=Purpose.BUILD, seal=None)
