@@ -168,7 +168,7 @@ class HistoryEngine:
 class LetterLine(Line):
     suspicion: Sequence[float]
 
-    def _suspicions(self, failures: Sequence[Failure]) -> list[Suspicion]:
+    def _suspicions(self, failure: Failure) -> list[Suspicion]:
         return [Suspicion(chance, ()) for chance in self.suspicion[1:]]
 
 

@@ -4,7 +4,6 @@ string of letters.
 
 from __future__ import annotations
 
-import contextlib
 from pathlib import Path
 
 import pytest
@@ -12,7 +11,7 @@ import pytest
 from tests.bisect.branched import Compilers, EverySource
 from tests.bisect.letters import case_named
 from tests.git_history.history import History
-from triage.bisect.commits import LineEnd, commit_line
+from triage.bisect import commits
 from triage.bisect.line import BisectRequest, Line
 from triage.bisect.result import Answer
 from triage.bisect.search import find_changes, whole_search
@@ -44,8 +43,11 @@ def line_of(timeline: Timeline, *sources: EverySource) -> Line:
     letters = dict(zip(shas, LETTERS, strict=True))
     engine = Compilers(clone, letters, {}, clone)
     request = BisectRequest(engine, case_named("case"), clone)  # type: ignore[arg-type]
-    with contextlib.chdir(project.parent):
-        return commit_line(request, sources, LineEnd(shas[0]), LineEnd(shas[-1]))
+    old, new = commits.LineEnd(shas[0]), commits.LineEnd(shas[-1])
+    with pytest.MonkeyPatch.context() as patched:
+        patched.chdir(project.parent)
+        patched.setattr(commits, "sources_of", lambda *_: sources)
+        return commits.plan_commits(request, old, new).line
 
 
 def test_a_culprit_is_described_and_what_cannot_change_the_compiler_is_no_candidate(

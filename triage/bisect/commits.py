@@ -76,18 +76,8 @@ def release_end(request: BisectRequest, ref: ToolchainRef) -> LineEnd:
 
 
 def plan_commits(request: BisectRequest, old: LineEnd, new: LineEnd) -> Search:
-    """Plan the search along the commits between two, with the compilers that the
-    request's project offers for them; errors as of `commit_line`.
-    """
-    package = request.engine.registry.package(request.case.compiler)
-    sources = sources_of(request.project, request.repository, package)
-    return whole_search(commit_line(request, sources, old, new))
-
-
-def commit_line(
-    request: BisectRequest, sources: Sequence[Source], old: LineEnd, new: LineEnd
-) -> Line:
-    """Ask every source for compilers of the commits between two, the old one included.
+    """Plan the search along the commits between two, the old one included, with the
+    compilers that the sources of the request's project have of them.
 
     A source that fails is left out if another one answers. Commits without a file that
     can change the compiler are not candidates, unless there are no others.
@@ -96,6 +86,8 @@ def commit_line(
         BadInput: The old end is not older than the new one.
         EnvironmentFailure: Every source failed.
     """
+    package = request.engine.registry.package(request.case.compiler)
+    sources = sources_of(request.project, request.repository, package)
     timeline = timeline_with(request.repository, new.commit)
     span = timeline.between(old.commit, new.commit)
     fork = timeline.fork(old.commit)
@@ -108,7 +100,7 @@ def commit_line(
             name, commits = end.ref.revision.name, candidates[index].commits
             revision = replace(commits[0].revision, name=name)
             candidates[index] = Candidate(revision, end.ref, commits=commits)
-    return Line(request, candidates, fork=1 if fork.own else None)
+    return whole_search(Line(request, candidates, fork=1 if fork.own else None))
 
 
 def timeline_with(repository: Repository, newest: str) -> Timeline:

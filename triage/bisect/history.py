@@ -10,10 +10,10 @@ from itertools import groupby, pairwise
 
 from packaging.version import Version
 
-from triage.bisect.line import BisectRequest, Candidate, Line
-from triage.bisect.releases import releases_at_bounds
-from triage.bisect.result import Answer, Bisection, BisectKind, Transition
-from triage.bisect.search import Search, whole_search
+from triage.bisect.line import BisectRequest, Line
+from triage.bisect.releases import release_line, releases_at_bounds
+from triage.bisect.result import Bisection, BisectKind
+from triage.bisect.search import whole_search
 from triage.execution.engine import Engine
 from triage.execution.judge import result_of
 from triage.execution.task import ProbeJob
@@ -115,7 +115,8 @@ def histories(
     neighbours among them that differ hide a change, which halving narrows down. Two
     that agree may hide a short window.
     """
-    lines = {case.name: _plain_line(engine, case, refs) for case in cases}
+    requests = [BisectRequest(engine, case) for case in cases]
+    lines = {request.case.name: release_line(request, refs) for request in requests}
     wanted = []
     for case in cases:
         named = {0, len(refs) - 1, *releases_at_bounds(case, refs)}
@@ -135,11 +136,6 @@ def histories(
             for index in line.middles_of_changes()
         ]
     return tuple(_history_of(line) for line in lines.values())
-
-
-def _plain_line(engine: Engine, case: Case, refs: Sequence[ToolchainRef]) -> Line:
-    candidates = [Candidate(ref.revision, ref) for ref in refs]
-    return Line(BisectRequest(engine, case), candidates)
 
 
 def _history_of(line: Line) -> History:
@@ -206,17 +202,18 @@ def known_range(
     passing = line.indices_of(Passed)
     older = [index for index in passing if index < bad]
     newer = [index for index in passing if index > bad]
-    answer = Bisection(case.name, search.kind, Answer.SUSPECTS, failure=failure)
-    fixed = None
-    if newer:
-        fix = replace(search, first=bad, last=newer[0], kind=BisectKind.FIX)
-        fixed = _known_change(fix)
+    changes = []
     if older:
-        broke = _known_change(replace(search, first=older[-1], last=bad))
-        return answer.about(broke, broke=broke, fixed=fixed)
-    if fixed:
-        return answer.about(fixed, kind=BisectKind.FIX, broke=fixed)
-    return None
+        changes.append(replace(search, first=older[-1], last=bad))
+    if newer:
+        fix = BisectKind.FIX
+        changes.append(replace(search, first=bad, last=newer[0], kind=fix))
+    known = [change.result(change.belief()).change for change in changes]
+    if not known:
+        return None
+    answer = Bisection(case.name, changes[0].kind, failure=failure, broke=known[0])
+    fixed = known[-1] if len(known) > 1 else None
+    return answer.about(known[0], fixed=fixed)
 
 
 def _stored_line(
@@ -233,13 +230,9 @@ def _stored_line(
     refs = [*releases, *(ref for ref in others if ref.release)]
     by_name = {ref.revision.name: ref for ref in refs}
     ordered = [by_name[name] for name in sorted(by_name, key=Version)]
-    line = _plain_line(engine, case, ordered)
+    line = release_line(BisectRequest(engine, case), ordered)
     for ref in ordered:
         probe = engine.recall(ProbeJob(case, ref))
         if probe:
             line.add(probe)
     return line, are_all
-
-
-def _known_change(search: Search) -> Transition:
-    return search.result(search.belief()).change

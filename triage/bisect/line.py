@@ -237,8 +237,7 @@ class Line:
         class of their failure.
         """
         states = {
-            index: (outcome.plain_status, _failure_class(outcome))
-            for index, outcome in self.last_outcomes.items()
+            index: _state(outcome) for index, outcome in self.last_outcomes.items()
         }
         return [
             (low + high) // 2
@@ -268,11 +267,11 @@ class Line:
         return Suspect(**asdict(self.revision(index)))
 
     def suspects(
-        self, chances: Mapping[int, float], failures: Sequence[Failure]
+        self, chances: Mapping[int, float], failure: Failure
     ) -> tuple[Suspect, ...]:
         """Return candidates that may be the culprit, the likeliest first."""
         total = sum(chances.values())
-        suspicion = self._suspicions(failures)
+        suspicion = self._suspicions(failure)
         suspects = []
         for index in sorted(chances, key=lambda index: (-chances[index], index)):
             reasons = suspicion[index - 1].reasons
@@ -283,17 +282,19 @@ class Line:
             suspects.append(replace(change, probability=probability, reasons=reasons))
         return tuple(suspects)
 
-    def weights(self, failures: Sequence[Failure]) -> list[float]:
+    def weights(self, failure: Failure) -> list[float]:
         """Return how suspicious each candidate is; the first one counts for nothing."""
-        return [1.0, *(suspicion.chance for suspicion in self._suspicions(failures))]
+        return [1.0, *(suspicion.chance for suspicion in self._suspicions(failure))]
 
-    def _suspicions(self, failures: Sequence[Failure]) -> list[Suspicion]:
+    def _suspicions(self, failure: Failure) -> list[Suspicion]:
         if not self.is_of_commits:
             return [Suspicion(1.0, ())] * (len(self) - 1)
         commits = [candidate.commits[0] for candidate in self.candidates[1:]]
-        return suspicions(commits, failures, self.request.project)
+        return suspicions(commits, [failure], self.request.project)
 
 
-def _failure_class(outcome: Outcome) -> str:
-    """Return the class of the failure, empty without one."""
-    return outcome.failure.failure_class if isinstance(outcome, Failed) else ""
+def _state(outcome: Outcome) -> str:
+    """Return the class of the failure, or else the status."""
+    if isinstance(outcome, Failed):
+        return outcome.failure.failure_class
+    return outcome.plain_status

@@ -10,9 +10,9 @@ from dataclasses import replace
 
 from triage.bisect.commits import LineEnd, line_end, plan_commits
 from triage.bisect.line import BisectRequest
-from triage.bisect.releases import releases_between, search_from_open_ends
-from triage.bisect.result import Bisection, BisectKind, Transition
-from triage.bisect.search import Search, find_changes, whole_search
+from triage.bisect.releases import releases_between, search_releases
+from triage.bisect.result import Bisection, BisectKind
+from triage.bisect.search import Search, find_changes
 from triage.compilers.registry import family_of
 from triage.execution.number_judge import Metric, engine_with_judge
 from triage.execution.task import ProbeJob
@@ -54,22 +54,14 @@ def plan(
     ends = commit_ends(request, before, after)
     if ends:
         return plan_commits(request, *ends)
-    along_releases = replace(request, repo=None)
-    line, first, last = releases_between(along_releases, before, after)
-    search = whole_search(line)
-    planned: Search | Bisection = replace(search, first=first or 0)
-    if first is None or last is None:
-        planned = search_from_open_ends(search, first, last)
+    planned = search_releases(replace(request, repo=None), before, after)
     if request.repo is None or isinstance(planned, Bisection):
         return planned
     releases = find_changes(planned)
-    pair: Bisection | Transition | None = releases.broke
-    if releases.failure and releases.failure.is_of_metric:
-        pair = releases
-    is_asked = releases.kind is request.kind
-    if pair is None or not (is_asked and pair.before and pair.after):
+    broke = releases.broke
+    if broke is None or releases.kind is not request.kind:
         return releases
-    old, new = (line_end(request, end.name) for end in (pair.before, pair.after))
+    old, new = (line_end(request, end.name) for end in (broke.before, broke.after))
     return replace(plan_commits(request, old, new), fixed=releases.fixed)
 
 
@@ -101,14 +93,12 @@ def planned_jobs(
     """
     ends = commit_ends(request, before, after)
     if ends is None:
-        releases, _, _ = releases_between(request, before, after)
-        refs = [release.ref for release in releases.candidates]
+        line, _, _ = releases_between(request, before, after)
+        candidates = line.candidates
     else:
-        refs = [end.ref for end in ends if end.ref]
-        if len(refs) < len(ends):
-            candidates = plan_commits(request, *ends).line.candidates
-            refs = [candidates[0].ref, candidates[-1].ref]
-    return [ProbeJob(request.case, ref) for ref in refs]
+        line = plan_commits(request, *ends).line
+        candidates = [line.candidates[0], line.candidates[-1]]
+    return [ProbeJob(request.case, candidate.ref) for candidate in candidates]
 
 
 # Numbers

@@ -116,16 +116,19 @@ def rev_text(ref: ToolchainRef) -> str:
 # Ends that were not named
 
 
-def search_from_open_ends(
-    search: Search, first: int | None, last: int | None
+def search_releases(
+    request: BisectRequest, before: str | None, after: str | None
 ) -> Search | Bisection:
-    """Find the missing ends among all releases. Return the search between them, or the
-    answer if there are none.
+    """Return the search between two releases, the old one first. If an end is missing,
+    find it among all releases; return the answer if there is none.
 
     Without both ends, a failure that the newest release does not have is searched where
     it was last; the search's `fixed` then has its fix.
     """
-    line = search.line
+    line, first, last = releases_between(request, before, after)
+    search = whole_search(line)
+    if first is not None and last is not None:
+        return search
     low = first or 0
     newest = last
     if newest is None:
@@ -140,25 +143,43 @@ def search_from_open_ends(
     is_regression = search.kind is BisectKind.REGRESSION
     wanted = Verdict.BAD if is_regression else Verdict.GOOD
     if is_regression and isinstance(outcome, Passed) and first is last is None:
-        fixed = _search_of_fix(search)
-        if isinstance(fixed, NoAnswer):
-            return answer(search, fixed)
-        pair = fixed.run()
-        if not pair.change.confirmed:
-            return answer(fixed, pair, broke=pair.change)
-        search = replace(search, last=pair.bad, fixed=pair.change)
+        before_fix = _search_before_fix(search)
+        if isinstance(before_fix, Bisection):
+            return before_fix
+        search = before_fix
     elif search.verdict(outcome) is not wanted:
         return answer(search, search.problem_of(newest))
     if first is None:
         first = _newest_before(search, Passed if is_regression else Failed)
     if first is None:
-        return _never_passed(search)
+        alike = answer(search, _reason_if_alike(search))
+        fixed = search.fixed
+        if fixed is None:
+            return alike
+        fix = BisectKind.FIX
+        return alike.about(fixed, kind=fix, failure=fixed.failure, broke=fixed)
     if first >= search.last:
         raise BadInput(
             f"{line.name(first)} is the newest testable release: there is nothing to "
             "search after it"
         )
     return replace(search, first=_before_older_failures(search, first))
+
+
+def _search_before_fix(search: Search) -> Search | Bisection:
+    """Find the fix with which the newest release compiles. Return the search before it,
+    or the answer if there is no confirmed one.
+    """
+    failing = _newest_before(search, Failed)
+    if failing is None:
+        return answer(search, _reason_if_alike(search))
+    fix = replace(search, kind=BisectKind.FIX, first=failing).verified()
+    if isinstance(fix, NoAnswer):
+        return answer(search, fix)
+    pair = fix.run()
+    if pair.change.confirmed:
+        return replace(search, last=pair.bad, fixed=pair.change)
+    return answer(fix, pair, broke=pair.change)
 
 
 def _before_older_failures(search: Search, first: int) -> int:
@@ -171,15 +192,6 @@ def _before_older_failures(search: Search, first: int) -> int:
         return first
     passing = [index for index in line.indices_of(Passed) if index < failing[0]]
     return max(passing, default=first)
-
-
-def _search_of_fix(search: Search) -> Search | NoAnswer:
-    """Return the search for the fix with which the newest release compiles."""
-    failing = _newest_before(search, Failed)
-    if failing is None:
-        return _reason_if_alike(search)
-    fix = replace(search, kind=BisectKind.FIX, first=failing)
-    return fix.verified()
 
 
 def _newest_before(search: Search, wanted: type[Outcome]) -> int | None:
@@ -236,17 +248,6 @@ def _reason_if_alike(search: Search) -> NoAnswer:
         return replace(search, first=oldest).problem_of(oldest)
     why = f"no release before {line.name(search.last)} can be tested"
     return NoAnswer(Cause.NOT_FOUND, why)
-
-
-def _never_passed(search: Search) -> Bisection:
-    """Answer for a case that no release compiles before a fix, if there is one."""
-    bisection = answer(search, _reason_if_alike(search))
-    fixed = search.fixed
-    if fixed is None:
-        return bisection
-    return bisection.about(
-        fixed, kind=BisectKind.FIX, failure=fixed.failure, broke=fixed
-    )
 
 
 def looked_at_first(first: int, last: int, bounds: Iterable[int] = ()) -> list[int]:

@@ -140,7 +140,7 @@ class Bisection(MayLackAnswer):
     """Why it is inconclusive, or not confirmed."""
     broke: Transition | None = None
     """From passing to failing in any way, or for a fix to passing: what `git bisect
-    run` names. None of a number, and if it never passed.
+    run` names. None if it never passed.
     """
     changed: Transition | None = None
     """To the present failure from another one, or for a fix from it to another one;

@@ -174,8 +174,9 @@ class Search:
 
     @cached_property
     def weights(self) -> list[float]:
-        """How suspicious each step is."""
-        weights = self.line.weights(self.clues)
+        """How suspicious the failure makes each step."""
+        assert self.failure is not None
+        weights = self.line.weights(self.failure)
         return [1.0, *(weights[max(step)] for step in pairwise(self.order))]
 
     def belief(self) -> Belief:
@@ -193,16 +194,6 @@ class Search:
                 closed.append(position)
         again = 1 if self._is_steady() else self.line.request.repeats
         return Belief(self.weights, tallies, closed, again)
-
-    @cached_property
-    def clues(self) -> Sequence[Failure]:
-        """What the bad end shows: this failure, and others in the same output."""
-        assert self.failure is not None
-        failures = [self.failure]
-        for outcome in self.line.outcomes(self.order[-1])[-1:]:
-            if isinstance(outcome, Failed) and outcome.failure == self.failure:
-                failures += outcome.others
-        return failures
 
     def seconds(self) -> list[float]:
         seconds = self.line.seconds()
@@ -231,6 +222,7 @@ class Search:
     def result(self, belief: Belief) -> FoundPair:
         """Return what the probes so far say."""
         line = self.line
+        assert self.failure is not None
         chances: Sequence[float] = belief.chances
         older = belief.older_failure
         low, high = belief.likeliest_pair if belief.is_resolved else belief.bounds
@@ -249,12 +241,13 @@ class Search:
         least = 0.0
         if belief.is_doubtful and not belief.is_resolved:
             least = _UNLIKELY
-        inside = [0.0] * len(chances)
-        for step in range(low + 1, high + 1):
-            inside[step] = chances[step] if chances[step] > least else 0.0
-        suspects = self.by_candidate(inside)
         good, bad = self.order[low], self.order[high]
         before, after = sorted((good, bad))
+        suspects = {
+            index: chance
+            for index, chance in self.by_candidate(chances).items()
+            if before < index <= after and chance > least
+        }
         is_stated = bool(self.stated.keys() & {good, bad})
         confirmed = belief.is_confirmed and not is_stated
         change = Transition(
@@ -262,7 +255,7 @@ class Search:
             line.revision(after),
             self._failure_of(bad),
             confirmed and line.fork not in suspects,
-            line.suspects(suspects, self.clues),
+            line.suspects(suspects, self.failure),
         )
         return FoundPair(
             good, bad, change, NoAnswer(Cause.NOISE, text) if text else None
@@ -313,9 +306,8 @@ def find_changes(search: Search) -> Bisection:
     failure = passing.failure
     assert failure is not None
     if failure.is_of_metric:
-        number = passing.for_failure(failure)
-        return answer(number, number.run())
-    if isinstance(line.outcome(search.order[-1]), NoAnswer):
+        passing = passing.for_failure(failure)
+    if failure.is_of_metric or isinstance(line.outcome(search.order[-1]), NoAnswer):
         pair = passing.run()
         return answer(passing, pair, broke=pair.change)
     presence = passing.for_failure(failure, verdict_on_presence)

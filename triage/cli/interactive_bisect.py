@@ -74,8 +74,8 @@ class Session:
 
     def __init__(self, search: Search, home: Home, out: Console) -> None:
         assert search.failure is not None
-        self.line, self.out = search.line, out
-        self.begun = search.for_failure(search.failure)
+        self.line, self.out, self.failure = search.line, out, search.failure
+        self.begun = search.for_failure(self.failure)
         self.indices = self.line.indices
         self.entries: list[Entry] = []
         ends = self.line.name(search.first), self.line.name(search.last)
@@ -170,7 +170,7 @@ class Session:
                 chances = self.begun.by_candidate(belief.chances)
                 chance = sum(chances[index] for index in chances if index <= proposed)
                 self.out.print(f"  the culprit is this one or older with {chance:.0%}")
-                [suspect] = self.line.suspects({proposed: 1.0}, self.begun.clues)
+                [suspect] = self.line.suspects({proposed: 1.0}, self.failure)
                 for reason in suspect.reasons:
                     self.out.print(f"  it {reason}")
             case _:
