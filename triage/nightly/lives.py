@@ -5,7 +5,7 @@ out about it, and what to do; of a case, all that was seen of it.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
 
@@ -128,9 +128,11 @@ class FailureLife:
 
     def learn(self, cluster: FailureCluster, night: PastNight) -> None:
         """Take over what a night found out, unless more is known."""
-        had_it = any(
-            run.case.case in cluster.cases and run.has(night) for run in self.runs
-        )
+        # it holds for the case that was investigated
+        names: Collection[str] = cluster.cases
+        if cluster.representative:
+            names = [cluster.representative, *cluster.confirmed]
+        had_it = any(run.case.case in names and run.has(night) for run in self.runs)
         if had_it and (cluster.steps or not self.cluster.steps):
             self.cluster, self.found_in = cluster, night.record
 
