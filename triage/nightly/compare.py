@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from itertools import zip_longest
@@ -260,11 +259,10 @@ def _order(nights: Sequence[Night]) -> list[str]:
     """
     rounds = zip_longest(*(night.planned for night in nights))
     names = [name for names in rounds for name in names if name is not None]
-    twice = next((name for name, count in Counter(names).items() if count > 1), None)
-    if twice:
+    if len(set(names)) < len(names):
         raise BadInput(
-            f"case {twice} is in two shards; pass each shard of one nightly once, and "
-            "the same recipes to all"
+            "a case is in two shards; pass each shard of one nightly once, and the "
+            "same recipes to all"
         )
     return names
 

@@ -139,7 +139,7 @@ def rows_bytes(night: Night) -> bytes:
             case.source,
             case.issue,
             case.log,
-            {name: numbers[name] for name in TIMES if name in numbers},
+            {name: numbers[name] for name in TIMES if numbers.get(name)},
         )
         tracks.setdefault(track, TrackRows(track)).cases[case.case] = row
     listed = [case for case in night.cases if case.change not in _PLAIN]
@@ -342,8 +342,9 @@ def history_of(
                 continue
             of_track.append(night)
             for name, row in rows.cases.items():
-                case = cases.setdefault((track, name), CaseHistory(track, name))
-                case.add(night, row, opened.get(name))
+                if (track, name) not in cases:
+                    cases[track, name] = CaseHistory(track, name)
+                cases[track, name].add(night, row, opened.get(name))
         if shown or pattern == "*":
             nights.append(night)
     if names and not tracks:
