@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import BinaryIO
 from urllib.parse import urlsplit
 
-from triage.model.content import Address, check_regular, read_bytes, without_secrets
+from triage.model.content import Address, check_regular, without_secrets
 from triage.model.errors import BadInput, EnvironmentFailure
 from triage.model.execution import Ending
 from triage.processes.containment import Purpose
@@ -158,19 +158,20 @@ class Repository:
                 break
         else:
             raise BadInput(f"{path} is not in a git repository")
+        from git import Repo  # slow to import
+        from git.exc import GitError
+
         try:
-            if self.git_dir.is_file():  # of a submodule, or of a linked work tree
-                self.git_dir = _named_folder(self.git_dir)
-            self.git_dir = self.common_dir = self.git_dir.resolve()
             _check_files(self.git_dir)
-            if (self.git_dir / "commondir").exists():
-                self.common_dir = _named_folder(self.git_dir / "commondir")
+            with Repo(self._folder) as repository:
+                self.git_dir = Path(repository.git_dir).resolve()
+                self.common_dir = Path(repository.common_dir).resolve()
             _check_files(self.common_dir)
             self.ask("rev-parse", "--git-dir", seconds=_FIRST_ANSWER)
         except OSError as error:
             message = f"{error.filename} cannot be used: {error.strerror}"
             raise BadInput(message) from error
-        except GitRefused as error:
+        except (GitRefused, GitError) as error:
             raise BadInput(f"{path} is not in a git repository: {error}") from error
 
     @property
@@ -238,12 +239,6 @@ class Repository:
         except GitRefused:  # there is none, or it has no address
             return None
         return Address(address.removesuffix("\n"))
-
-
-def _named_folder(file: Path) -> Path:
-    """Return the folder that a file of git names, which may be relative to the file."""
-    name = os.fsdecode(read_bytes(file, _LARGEST)).removeprefix("gitdir: ")
-    return (file.parent / name.rstrip("\n")).resolve()
 
 
 def _check_files(git_dir: Path) -> None:
