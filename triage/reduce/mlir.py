@@ -27,7 +27,6 @@ from triage.mlir import (
 )
 from triage.mlir.tree import CANONICALIZE, free_values, replace_results, retype
 from triage.model.case import Case
-from triage.model.execution import Stage
 from triage.model.outcome import Failure
 from triage.reduce.mlir_program import MlirProgram, cut, name_arguments, pieces
 from triage.reduce.problem import (
@@ -39,7 +38,6 @@ from triage.reduce.problem import (
 )
 
 _LINE = re.compile(r":(\d+):\d+$")
-_MANY = 24  # operations
 _ELIDED = "dense_resource<__elided__>"  # parses, but is not a program
 _LARGE = 4 << 20  # bytes of a file from which it is first read without its constants
 _LONG = re.compile(
@@ -67,13 +65,9 @@ def mlir_form(
     readers: the tools of the bad toolchain, then those of others in which a smaller
     program must be valid if the original is.
     """
-    cuts: tuple[Pass, ...] = (drop_operations, bypass_operations)
-    if failure.stage is not Stage.COMPILE:
-        # a dropped operation's value becomes made-up numbers, a bypassed one's stays
-        cuts = (bypass_long_programs, *cuts)
     return Form(
         _read_programs(readers, case, source),
-        (*cuts, thin_bodies, fold, shorten_constants),
+        (drop_operations, bypass_operations, fold, shorten_constants),
         (shrink_dimensions, drop_attributes, drop_settings),
         (find_failing_part(failure),),
     )
@@ -176,39 +170,16 @@ def _drop_operations_of(problem: ReductionProblem, function: Operation) -> None:
 
 
 def bypass_operations(problem: ReductionProblem) -> None:
-    """Replace an operation's results by its operands. So a link of a chain is dropped
-    and the chain stays connected.
+    """Replace the results of operations, also of those inside of others, by operands or
+    earlier values of the same types. So a link of a chain is dropped and the chain
+    stays connected.
     """
-    _bypass(problem, is_inner=False)
-
-
-def bypass_long_programs(problem: ReductionProblem) -> None:
-    """Bypass operations where they are many: dropping soon ends in a long program."""
-    if problem.current.size > _MANY:
-        bypass_operations(problem)
-
-
-def thin_bodies(problem: ReductionProblem) -> None:
-    """Drop operations inside of operations such as linalg.generic.
-
-    An operand or an earlier value of the same type replaces each result. The first run
-    prefers the first operand of that type, the second run the last one.
-    """
-    for step in (1, -1):
-        _bypass(problem, is_inner=True, step=step)
-
-
-def _bypass(problem: ReductionProblem, *, is_inner: bool, step: int = 1) -> None:
     start = MlirProgram.of(problem)
-    outer, inner = _outer_and_inner_blocks(start.module)
     links: dict[Operation, dict[Value, Value]] = {}
-    for block in inner if is_inner else outer:
-        latest: dict[str, Value] = {}
-        values = block.arguments
+    for block in start.module.blocks()[1:]:
+        latest = {value.type: value for value in block.arguments}
         for operation in block.operations[:-1]:
-            if is_inner:
-                latest |= {value.type: value for value in values}
-            left, chosen = operation.operands[::step], dict[Value, Value]()
+            left, chosen = [*operation.operands], dict[Value, Value]()
             for result in operation.results:
                 fitting = (value for value in left if value.type == result.type)
                 match = next(fitting, latest.get(result.type))
@@ -218,11 +189,11 @@ def _bypass(problem: ReductionProblem, *, is_inner: bool, step: int = 1) -> None
                     left.remove(match)
             if chosen and len(chosen) == len(operation.results):
                 links[operation] = chosen
-            values = operation.results
-
-    idle = {
+            latest |= {value.type: value for value in operation.results}
+    # what is unused before may be what fails
+    unused = {
         operation
-        for block in inner
+        for block in _inner_blocks(start.module)
         for operation in set(block.operations).difference(_used_operations(block, ()))
     }
 
@@ -230,10 +201,8 @@ def _bypass(problem: ReductionProblem, *, is_inner: bool, step: int = 1) -> None
         module, new = start.copy_module()
         pairs = [pair for operation in dropped for pair in links[operation].items()]
         replace_results(module, {new[value]: new[by] for value, by in pairs})
-        _, inner = _outer_and_inner_blocks(module)
-        # what was unused before may be what fails
-        kept = {new[operation] for operation in idle.difference(dropped)}
-        for block in reversed(inner):  # inner before outer ones
+        kept = {new[operation] for operation in unused.difference(dropped)}
+        for block in reversed(_inner_blocks(module)):  # inner before outer ones
             block.operations = _used_operations(block, kept)
         return replace(start, module=module)
 
@@ -252,11 +221,11 @@ def _used_operations(block: Block, kept: Container[Operation]) -> list[Operation
     return used[::-1]
 
 
-def _outer_and_inner_blocks(module: Module) -> tuple[list[Block], list[Block]]:
-    """Return the blocks of functions, and those of operations inside them."""
+def _inner_blocks(module: Module) -> list[Block]:
+    """Return the blocks of operations inside of functions."""
     functions = module.functions()
     outer = [block for function in functions for block in function.regions[0].blocks]
-    return outer, [block for block in module.blocks()[1:] if block not in outer]
+    return [block for block in module.blocks()[1:] if block not in outer]
 
 
 def fold(problem: ReductionProblem) -> None:
