@@ -248,19 +248,14 @@ def fit_array(array: Array | None, wanted: ValueType) -> Array | None:
     """
     shape = wanted.shape
     if array is not None and array.ndim == len(shape):
-        shape = tuple(
-            size if fixed is None else fixed
-            for size, fixed in zip(array.shape, shape, strict=True)
-        )
+        known = zip(array.shape, shape, strict=True)
+        array = array[tuple(map(slice, shape))]
+        shape = tuple(size if fixed is None else fixed for size, fixed in known)
     sizes = [size for size in shape if size is not None]
     if len(sizes) != len(shape):
         return None
     if array is None or not array.size:
-        array = np.arange(4) - 1
-        if wanted.dtype.kind in "biu":
-            array = np.arange(2)
-    elif array.ndim == len(sizes):
-        array = array[tuple(slice(size) for size in sizes)]
+        array = np.arange(2) if wanted.dtype.kind in "biu" else np.arange(4) - 1
     with np.errstate(all="ignore"):
         return np.resize(array, sizes).astype(wanted.dtype)
 

@@ -10,14 +10,14 @@ from __future__ import annotations
 import threading
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Container, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from itertools import count, islice
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from triage.compilers.kernel import KernelSpec, kernel_of
+from triage.compilers.kernel import kernel_of
 from triage.model.case import Case, InputKind
 
 if TYPE_CHECKING:
@@ -244,18 +244,14 @@ def drop_settings(problem: ReductionProblem) -> None:
         flags = tuple(flag for flag in case.flags if flag not in dropped)
         spec = case.spec
         if kernel:
-            spec = without_names(kernel, dropped, "options", "hints")
+            options = without_keys(kernel.options, dropped)
+            hints = without_keys(kernel.hints, dropped)
+            spec = replace(kernel, options=options, hints=hints)
         return start.with_case(flags=flags, spec=spec)
 
     problem.delete(items, without)
 
 
-def without_names(
-    kernel: KernelSpec, dropped: Container[object], *fields: str
-) -> KernelSpec:
-    """Leave out some names in these fields of a kernel."""
-    left: dict[str, Any] = {}
-    for field_ in fields:
-        named = getattr(kernel, field_)
-        left[field_] = {key: named[key] for key in named if key not in dropped}
-    return replace(kernel, **left)
+def without_keys(named: Mapping[str, T], dropped: Container[object]) -> dict[str, T]:
+    """Leave out some keys."""
+    return {key: value for key, value in named.items() if key not in dropped}

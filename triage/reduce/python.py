@@ -25,7 +25,7 @@ from triage.reduce.problem import (
     ReductionProblem,
     UnreadableError,
     drop_settings,
-    without_names,
+    without_keys,
 )
 
 # Replaces a node by another node, by several statements or, in a list, by nothing.
@@ -382,8 +382,13 @@ def drop_parameters(problem: ReductionProblem) -> None:
             value = values[name]
             if value:
                 edits |= _inline_edits(function, name, value)
-        left = without_names(kernel, dropped, "signature", "constexprs", "hints")
-        return start.with_edits(edits).with_case(spec=left)
+        spec = replace(
+            kernel,
+            signature=without_keys(kernel.signature, dropped),
+            constexprs=without_keys(kernel.constexprs, dropped),
+            hints=without_keys(kernel.hints, dropped),
+        )
+        return start.with_edits(edits).with_case(spec=spec)
 
     problem.delete(list(values), without)
 
