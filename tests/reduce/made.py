@@ -131,10 +131,16 @@ def reproducer(
 
 
 class FakeTest(CompileTest):
-    """A test without a compiler. fails: whether a candidate shows the failure."""
+    """A test without a compiler. fails: whether a candidate shows the failure. passes:
+    whether the good toolchain compiles it.
+    """
 
-    def __init__(self, fails: Callable[[Program], object]) -> None:
-        self.fails = fails
+    def __init__(
+        self,
+        fails: Callable[[Program], object],
+        passes: Callable[[Program], object] = lambda _: True,
+    ) -> None:
+        self.fails, self.passes, self.asked = fails, passes, 0
 
     def is_interesting(
         self,
@@ -143,7 +149,10 @@ class FakeTest(CompileTest):
         *,
         is_complete: bool = False,
     ) -> bool:
-        return is_complete or bool(self.fails(candidate))
+        self.asked += 1
+        if is_complete and not self.passes(candidate):
+            return False
+        return bool(self.fails(candidate))
 
 
 def needs(text: bytes) -> FakeTest:

@@ -17,7 +17,7 @@ from tests.mlir.conftest import Readers, readers  # noqa: F401 - a fixture
 from tests.reduce.made import CASE, OVERFLOW, FakeTest, lucky, needs, reduced
 from triage.execution.mlir_tools import Reader
 from triage.mlir import parse_module
-from triage.reduce.mlir import mlir_form, bypass_operations, shrink_dimensions
+from triage.reduce.mlir import bypass_operations, mlir_form, shrink_dimensions
 from triage.reduce.mlir_program import MlirProgram
 
 OLD = "3.3.0"

@@ -29,28 +29,15 @@ def numbers(items: Iterable[int]) -> TextProgram:
     return TextProgram(CASE, list(map(str, items)))
 
 
-def left_in(candidate: Program) -> list[int]:
+def left_in(candidate: Program) -> set[int]:
     assert isinstance(candidate, TextProgram)
-    return list(map(int, candidate.lines))
+    return set(map(int, candidate.lines))
 
 
-class NumbersTest(FakeTest):
-    """A test of such programs. good: the answer of the complete test."""
-
-    def __init__(self, answer: Answer, good: Answer = lambda _: True) -> None:
-        self.answer, self.good = answer, good
-        self.asked = 0
-
-    def is_interesting(
-        self,
-        candidate: Program,
-        stop: StopSignal | None = None,
-        *,
-        is_complete: bool = False,
-    ) -> bool:
-        self.asked += 1
-        items = set(left_in(candidate))
-        return self.answer(items) and (not is_complete or self.good(items))
+def problem_of(size: int, fails: Answer, jobs: int = 1) -> ReductionProblem:
+    """The numbers below `size`, and a test of those that are left."""
+    test = FakeTest(lambda candidate: fails(left_in(candidate)))
+    return ReductionProblem(numbers(range(size)), test, jobs)
 
 
 @settings(max_examples=40, deadline=None)
@@ -64,21 +51,22 @@ def test_no_item_can_be_left_out_whatever_the_number_of_jobs(
         threading.Event().wait(luck.random() / 2000)
         return wanted <= items and (hash((seed, *sorted(items))) % 4 > 0)
 
-    def left(jobs: int) -> list[int]:
-        problem = ReductionProblem(numbers(range(60)), NumbersTest(fails), jobs)
+    def left(jobs: int) -> set[int]:
+        problem = problem_of(60, fails, jobs)
         drop_lines(problem)
         return left_in(problem.current)
 
     one, four = left(1), left(4)
     assert one == four
     for item in one:
-        assert not fails({*one} - {item})
+        assert not fails(one - {item})
 
 
 def test_a_pass_that_keeps_nothing_ends() -> None:
-    asked = NumbersTest(lambda items: len(items) == 1000)
-    drop_lines(ReductionProblem(numbers(range(1000)), asked))
-    assert asked.asked < 400
+    problem = problem_of(1000, lambda items: len(items) == 1000)
+    drop_lines(problem)
+    assert isinstance(problem.test, FakeTest)
+    assert problem.test.asked < 400
 
 
 class WaitingTest(FakeTest):
@@ -119,8 +107,11 @@ def test_ctrl_c_ends_every_compile_under_way() -> None:
 def test_the_result_fails_and_the_good_toolchain_compiles_it(
     wanted: set[int], needed: set[int], jobs: int
 ) -> None:
-    asked = NumbersTest(wanted.issubset, needed.issubset)
-    problem = ReductionProblem(numbers(range(60)), asked, jobs)
+    test = FakeTest(
+        lambda candidate: wanted <= left_in(candidate),
+        lambda candidate: needed <= left_in(candidate),
+    )
+    problem = ReductionProblem(numbers(range(60)), test, jobs)
     problem.run(drop_lines)
     problem.run(drop_lines)
-    assert set(left_in(problem.current)) == wanted | needed
+    assert left_in(problem.current) == wanted | needed
