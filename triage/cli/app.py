@@ -6,9 +6,10 @@ imports none of them.
 
 from __future__ import annotations
 
+import re
 import shlex
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from pkgutil import resolve_name
 from typing import Any
@@ -28,94 +29,39 @@ _SETTINGS: dict[str, Any] = {
 # before or after the command
 _GLOBAL = ("-q", "--quiet", "-v", "--verbose", "--unsealed", "--run-code")
 
-#: Where each command is defined, and its line in `triage --help`.
-COMMANDS: Mapping[str, tuple[str, str]] = {
-    "why": (
-        "bisect:why",
-        "Explain one failure: since when, where, and what helps.",
-    ),
-    "init": ("recipe:init", "Write a first folder of recipes to start from."),
-    "run": (
-        "run:run_cases",
-        "Compile every case on every toolchain and report failures.",
-    ),
-    "classify": (
-        "classify:classify",
-        "Name the failures in compiler output or a CI log.",
-    ),
-    "history": (
-        "run:history",
-        "Find every change of each case's status across releases.",
-    ),
-    "nightly": (
-        "nightly:nightly",
-        "Compare a new compiler with a baseline over all recipes.",
-    ),
-    "nightly merge": (
-        "nightly:nightly_merge",
-        "Join the results of a nightly's shards.",
-    ),
-    "nights": ("nights:nights", "List, show and prune stored nights."),
-    "site": ("nights:site", "Write a static site of all stored nights."),
-    "show": ("nights:show", "Show everything known of a case."),
-    "bisect": (
-        "bisect:bisect",
-        "Find the release or commit that broke or fixed a case.",
-    ),
-    "suspects": (
-        "bisect:suspects",
-        "Rank the commits between two revisions; nothing is built.",
-    ),
-    "attribute": (
-        "bisect:attribute_case",
-        "Find the pass after which two compilers' IR diverges.",
-    ),
-    "reduce": (
-        "remedy:reduce_recipe",
-        "Reduce a failing program to a minimal reproducer.",
-    ),
-    "replay": (
-        "remedy:replay_reproducers",
-        "Check whether reproducers still fail.",
-    ),
-    "lint": ("remedy:lint", "Find mistakes in a program before it is compiled."),
-    "remedy": (
-        "remedy:remedy",
-        "Find flags or input changes that make a case compile.",
-    ),
-    "bench": ("run:bench", "Measure the run time of compiled programs side by side."),
-    "variants": ("remedy:variants", "Find which matrix values a failure depends on."),
-    "toolchains": (
-        "toolchains:toolchains",
-        "List, install, inspect and prune compilers.",
-    ),
-    "issues": (
-        "nights:issues",
-        "Keep the issues of a GitHub repository in step with nights.",
-    ),
-    "expect": ("recipe:expect", "Update the lists of known failures."),
-    "recipe": ("recipe:recipe", "Write, validate and list recipes."),
-    "doctor": ("toolchains:doctor", "Check what this machine has and what it lacks."),
+_TABLE = Path(__file__).with_name("commands.txt").read_text("utf-8")
+#: Where each command is defined, `-` for a group, and its line in `--help`.
+COMMANDS: Mapping[str, Sequence[str]] = {
+    name: rest for name, *rest in (re.split("  +", row) for row in _TABLE.splitlines())
 }
 
 
 def load(name: str) -> Any:
-    """Import a command, or a group of some, and return it."""
-    target = resolve_name(f"triage.cli.{COMMANDS[name][0]}")
+    """Import a command and return it, or return a group, which imports none."""
+    place, summary = COMMANDS[name]
+    if place == "-":
+        members = {
+            word.removeprefix(f"{name} "): stub
+            for word, stub in _stubs().items()
+            if word.startswith(f"{name} ")
+        }
+        return TyperGroup(
+            help=summary, commands=members, no_args_is_help=True, rich_markup_mode=None
+        )
     parent = typer.Typer(**_SETTINGS)
-    if isinstance(target, dict):
-        group, summary = typer.Typer(), COMMANDS[name][1]
-        for word, function in target.items():
-            group.command(word)(function)
-        parent.add_typer(group, name=name, help=summary, no_args_is_help=True)
-    else:
-        parent.command(name)(target)
+    parent.command(name)(resolve_name(f"triage.cli.{place}"))
     loaded: Any = typer.main.get_group(parent).commands[name]
-    for leaf in getattr(loaded, "commands", {name: loaded}).values():
-        for parameter in leaf.params:
-            if parameter.param_type_name == "argument":  # a type such as <list[Path]>
-                parameter.display_type_rich = lambda *_, **__: None
+    for parameter in loaded.params:
+        if parameter.param_type_name == "argument":  # a type such as <list[Path]>
+            parameter.display_type_rich = lambda *_, **__: None
     return loaded
+
+
+def _stubs() -> dict[str, Any]:
+    return {
+        name: TyperCommand(name, help=summary)
+        for name, (_, summary) in COMMANDS.items()
+    }
 
 
 class _Value:
@@ -152,11 +98,11 @@ class LazyGroup(TyperGroup):
     """
 
     def __init__(self, **settings: Any) -> None:
-        stubs = {
-            name: TyperCommand(name, help=summary)
-            for name, (_, summary) in COMMANDS.items()
-        }
-        super().__init__(**{**settings, "commands": stubs})
+        super().__init__(**{**settings, "commands": _stubs()})
+
+    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002
+        groups = [name for name, (place, _) in COMMANDS.items() if place == "-"]
+        return [name for name in COMMANDS if name.rpartition(" ")[0] not in groups]
 
     def main(self, *words: Any, **settings: Any) -> Any:
         with printed_streams():
@@ -192,12 +138,9 @@ app = typer.Typer(
 
 def every_command() -> Iterator[tuple[tuple[str, ...], Any]]:
     """Import all commands; yield each that can be run, with the words that call it."""
-    for name in COMMANDS:
-        loaded = load(name)
-        if isinstance(loaded, TyperGroup):
-            yield from (((name, word), leaf) for word, leaf in loaded.commands.items())
-        else:
-            yield tuple(name.split()), loaded
+    for name, (place, _) in COMMANDS.items():
+        if place != "-":
+            yield tuple(name.split()), load(name)
 
 
 def _print_version(wanted: bool) -> None:

@@ -215,9 +215,3 @@ def sync(
     }
     open_nights().add_issues(night.started, issues)
     return replace(report(applied, issues_document), error=stopped)
-
-
-nights = {"list": list_nights, "show": show_night, "prune": prune_nights}
-
-
-issues = {"sync": sync}

@@ -241,9 +241,3 @@ def updated_config(
 ) -> UpdatedFile:
     """Update the lists of a test suite's config."""
     return suite_reader().updated_config(source, seen)
-
-
-recipe = {"new": new, "validate": validate, "schema": schema, "list": list_recipes}
-
-
-expect = {"update": update}

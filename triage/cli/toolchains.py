@@ -165,11 +165,3 @@ def doctor() -> Reply:
     code = Exit.OK if is_good else Exit.ENVIRONMENT
     value = {"checks": checks, "ok": is_good}
     return report_value(value, table, title="This machine", code=code)
-
-
-toolchains = {
-    "list": list_toolchains,
-    "install": install_toolchains,
-    "info": info,
-    "prune": prune_toolchains,
-}

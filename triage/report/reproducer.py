@@ -8,6 +8,7 @@ import json
 import shlex
 import shutil
 from collections.abc import Iterator, Mapping
+from importlib.resources import files
 from pathlib import Path
 
 from triage.compilers.registry import family_of
@@ -41,10 +42,6 @@ from triage.report.issue import reproducer_issue
 from triage.toolchains.home import disk_errors
 
 _SCRIPT = "repro.sh"
-_EXIT = """\
-status=$?
-[ $status = 0 ] || [ $status = 127 ] || status=1
-exit $status"""
 _PROGRAM_LINES = 40  # on a terminal; the folder has all of them
 
 
@@ -90,14 +87,14 @@ def reproducer_files(reproducer: Reproducer) -> Mapping[str, str | bytes]:
     time.
     """
     source = reproducer.compile.source
-    files: dict[str, str | bytes] = {**reproducer.files}
+    texts: dict[str, str | bytes] = {**reproducer.files}
     if reproducer.reduction.program is not None:
-        files[source] = reproducer.reduction.program
+        texts[source] = reproducer.reduction.program
     call = family_of(reproducer.case).standalone(reproducer.compile)
-    files |= call.files
-    files[RECIPE] = _recipe(reproducer)
-    files[_SCRIPT] = _script(reproducer, call)
-    files["README.md"] = rendered("markdown", reproducer, reproducer_issue)
+    texts |= call.files
+    texts[RECIPE] = _recipe(reproducer)
+    texts[_SCRIPT] = _script(reproducer, call)
+    texts["README.md"] = rendered("markdown", reproducer, reproducer_issue)
     record = as_json(reproducer.reduction)
     # the other files hold the program, and only a failed reduction has a reason
     for key in ("program", "reproducer", "reason", "cause"):
@@ -116,8 +113,8 @@ def reproducer_files(reproducer: Reproducer) -> Mapping[str, str | bytes]:
         "last_bad": window.probes[-1].revision.name,
         "first_good": _passing_version(window.after),
     }
-    files[RECORD] = json.dumps(record, indent=2, ensure_ascii=False) + "\n"
-    return files
+    texts[RECORD] = json.dumps(record, indent=2, ensure_ascii=False) + "\n"
+    return texts
 
 
 def _passing_version(probe: Probe | None) -> str | None:
@@ -199,40 +196,27 @@ def _limits_keys(limits: Limits) -> dict[str, str]:
 
 def _script(reproducer: Reproducer, call: StandaloneCall) -> str:
     """Return a shell script that compiles the program as triage did."""
-    case, bad = reproducer.case, reproducer.bad.revision
-    headline = " ".join(headline_text(reproducer.failure).split())
-    commit = ""
-    if bad.commit:
-        commit = f", commit {bad.commit}"
-    good = "computes the expected results" if reproducer.compile.run else "compiles"
-    lines = [
-        "#!/bin/sh",
-        f"# {headline}",
-        f"# Fails with {reproducer.compile.program} {bad.name}{commit}",
-        f"# Exit status: 0 the program {good}, 1 it does not, 127 the compiler is "
-        "missing.",
-        "# Set the variables below to use another compiler.",
-    ]
-    if call.packages:
-        lines.insert(3, f"#   pip install {' '.join(call.packages)}")
-    lines.append('cd "$(dirname "$0")" || exit 127')
-    for name, value in case.env:
-        if value is not None:
-            lines.append(shlex.join(["export", f"{name}={value}"]))
-    lines += call.setup
-    failure_class = reproducer.failure.failure_class
-    run = call.script
-    if failure_class == "timeout":
-        run = f"timeout {round(case.limits.timeout)} {run}"
-    elif failure_class == "out-of-memory":
-        lines.append(f"ulimit -v {case.limits.memory >> 10}")
-    elif failure_class == "runaway-output":
-        lines.append(f"ulimit -f {case.limits.output >> 9}")
-    output = call.output
-    if failure_class == "no-output" and output:
-        lines.append(f"rm -rf {output}")
-        run += f" &&\ntest -f {output} -a ! -L {output} -a -s {output}"
-    return "\n".join([*lines, run, _EXIT]) + "\n"
+    from jinja2 import StrictUndefined, Template  # slow to import
+
+    template = files("triage.report").joinpath("templates", "repro.sh.j2")
+    script = Template(
+        template.read_text("utf-8"),
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        undefined=StrictUndefined,
+    )
+    text: str = script.render(
+        headline=" ".join(headline_text(reproducer.failure).split()),
+        program=reproducer.compile.program,
+        bad=reproducer.bad.revision,
+        runs=reproducer.compile.run,
+        ending=reproducer.failure.failure_class,
+        case=reproducer.case,
+        call=call,
+        quote=shlex.quote,
+    )
+    return text
 
 
 def reduction_document(result: Reduction, reproducer: Reproducer | None) -> Document:
