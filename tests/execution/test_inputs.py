@@ -10,9 +10,10 @@ import pytest
 
 from tests.execution.damage import do, each_damage
 from triage.execution.cache import ResultCache
-from triage.execution.inputs import Inputs, Prepared
+from triage.execution.inputs import Inputs
 from triage.execution.judge import NoTask
 from triage.execution.reads import mentioned_by
+from triage.execution.task import Prepared
 from triage.model.case import Case, Input, InputKind, Target
 from triage.model.execution import Captured
 from triage.toolchains.contents import Contents

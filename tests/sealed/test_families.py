@@ -26,7 +26,7 @@ from tests.processes.test_sealing import (
 from tests.programs import write_program
 from triage.compilers.registry import load_cases
 from triage.execution.engine import open_engine
-from triage.execution.inputs import Prepared
+from triage.execution.task import Prepared
 from triage.processes import sealing
 
 pytestmark = [

@@ -281,7 +281,7 @@ def prepared_input(workshop: Workshop) -> str:
     """Return the path of the generated program, whose name is its key."""
     from triage.compilers.registry import load_cases
     from triage.execution.engine import open_engine
-    from triage.execution.inputs import Prepared
+    from triage.execution.task import Prepared
 
     [case] = load_cases([workshop.folder / "mine.yaml"])
     with open_engine([case]) as engine:

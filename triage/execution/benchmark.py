@@ -158,9 +158,7 @@ def _compiled_programs(
         task = engine.plan(ProbeJob(alone, ref, resources=True))
         if isinstance(task, Probe):
             raise NoTask(why_unusable(task.outcome))
-        run = task.run
-        if not isinstance(run, RunTask):
-            raise NoTask(why_unusable(run))
+        run = task.runnable()
         tasks.append(task)
         runs.append(replace(run, options=(*run.options, QUICK_OPTION)))
     task = tasks[0]

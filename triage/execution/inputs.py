@@ -28,12 +28,8 @@ from triage.execution.judge import (
     recipe_mistakes,
     rules_of,
 )
-from triage.execution.reads import (
-    mentioned_by,
-    surroundings,
-    undeclared_read,
-    what_was_refused,
-)
+from triage.execution.reads import mentioned_by, surroundings
+from triage.execution.task import Prepared, sealed_execution
 from triage.model.case import Artifact, Case, InputKind
 from triage.model.content import Address, file_sha256, regular_size
 from triage.model.errors import EnvironmentFailure, TriageError
@@ -42,7 +38,7 @@ from triage.model.outcome import OF_MACHINE, Cause, Failed, NoAnswer
 from triage.model.revision import Toolchain
 from triage.processes.containment import settings
 from triage.processes.process import run
-from triage.processes.sealing import Seal, is_sealing
+from triage.processes.sealing import Seal
 from triage.toolchains.contents import file_state
 from triage.toolchains.home import (
     KeptKind,
@@ -73,18 +69,6 @@ class _ImportFailed(Exception):
 def own_python() -> tuple[Path, ...]:
     """Return the folders of this program's own interpreter and its packages."""
     return prefixes_of(Path(sys.executable))
-
-
-@dataclass(frozen=True, slots=True)
-class Prepared:
-    """A file or folder to use, and the SHA-256 of its bytes."""
-
-    path: Path
-    digest: str
-    state: str = ""
-    """What changes when it is written, if others may write it."""
-    mentioned: tuple[Path, ...] = ()
-    """The files next to it that it mentions."""
 
 
 @dataclass
@@ -195,17 +179,17 @@ class Inputs:
             state = file_state(sources)
             identities = [maker.identity for maker in makers]
             memo = (case.input, case.env, case.rules, state, *identities)
-            prepared = self._prepared.get(memo)
-            if prepared is None:
+            if memo not in self._prepared:
                 try:
-                    prepared = self._make(case, sources, state, makers, toolchain)
+                    made = self._make(case, sources, state, makers, toolchain)
+                    self._prepared[memo] = made
                 except NoTask as error:
-                    prepared = error.outcome
+                    if error.outcome.cause in OF_MACHINE:
+                        raise
+                    self._prepared[memo] = error.outcome
+        prepared = self._prepared[memo]
         if isinstance(prepared, Prepared):
-            self._prepared[memo] = prepared
             return prepared
-        if prepared.cause not in OF_MACHINE:
-            self._prepared[memo] = prepared
         raise NoTask(prepared)
 
     def input_of(self, case: Case, toolchain: Toolchain) -> Prepared | NoAnswer:
@@ -312,30 +296,30 @@ class Inputs:
             words = []
             for name, value in case.input.args:
                 words += [f"--{name}", value]
-        seal = Seal((*maker.reads, *sources))
-        execution = run(
-            [*maker.argv, str(source), *words],
-            case.limits,
-            scratch,
-            seal=seal,
-            env={**maker.env, **dict(case.env)},
-            stdout_to=printed,
-            stop=self.stop,
+        execution = sealed_execution(
+            case,
+            Seal((*maker.reads, *sources)),
+            lambda seal: run(
+                [*maker.argv, str(source), *words],
+                case.limits,
+                scratch,
+                seal=seal,
+                env={**maker.env, **dict(case.env)},
+                stdout_to=printed,
+                stop=self.stop,
+            ),
         )
         if execution.ok and regular_size(target):
             return target
         machine, why = machine_problem(execution), execution.stderr.last_line[:300]
-        if maker.imports:
-            if _IS_MISSING.search(execution.stderr.text):
-                advice = "`pip install 'iree-triage[onnx]'` adds what it needs"
-                problem = f"the importer for ONNX does not run: {why}; {advice}"
-                raise recipe_mistake(problem)
-            raise NoTask(machine) if machine else _ImportFailed(execution)
-        if machine and machine.cause is Cause.ENVIRONMENT:
+        if maker.imports and _IS_MISSING.search(execution.stderr.text):
+            advice = "`pip install 'iree-triage[onnx]'` adds what it needs"
+            problem = f"the importer for ONNX does not run: {why}; {advice}"
+            raise recipe_mistake(problem)
+        if machine and (maker.imports or machine.cause is not Cause.TOOLCHAIN):
             raise NoTask(machine)
-        refused = what_was_refused(execution, seal)
-        if refused and is_sealing():
-            raise NoTask(undeclared_read(refused))
+        if maker.imports:
+            raise _ImportFailed(execution)
         how = execution.ending_text(case.limits)
         if execution.ok:
             how = "it printed nothing"

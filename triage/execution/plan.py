@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from triage.compilers.invocation import Invocation, Runner
 from triage.execution.compare import first_wrong
-from triage.execution.inputs import Inputs, Prepared, named_toolchain
+from triage.execution.inputs import Inputs, named_toolchain
 from triage.execution.judge import (
     NoTask,
     missing_toolchain,
@@ -27,7 +27,7 @@ from triage.execution.judge import (
     why_unusable,
 )
 from triage.execution.reads import files_in, surroundings
-from triage.execution.task import AnyOf, Naming, RunTask, Task
+from triage.execution.task import AnyOf, Naming, Prepared, RunTask, Task
 from triage.model.case import Case, Flag, Library, Reference, RunSpec
 from triage.model.content import file_sha256, settled_sha256
 from triage.model.errors import EnvironmentFailure, TriageError
@@ -280,10 +280,30 @@ def reference_results(
     needed; `cancelled` ends it early, with Interrupted.
     """
     task = reference_task(engine, case, toolchain, reference)
-    results_folder = folder or engine.registry.home.folder(KeptKind.RESULTS)
-    stop, ignores_memory = AnyOf(engine.stop, cancelled), folder is None
-    compute = partial(_compute_results, engine, task, stop, made, ignores_memory)
-    results = engine.inputs.kept.get(results_folder / task.keys[1], compute)
+    stop = AnyOf(engine.stop, cancelled)
+
+    def compute(scratch: Path) -> Path:
+        """Compile and run; return a folder with the results, empty if none counts."""
+        results = scratch / "results"
+        results.mkdir()
+        run_task = replace(task.runnable(), results=results)
+
+        def check(module: Path) -> None:
+            files = _files_of_results(results)
+            if folder and not _ignores_unwritten_memory(run_task, module, files, stop):
+                for file in files:
+                    file.unlink()
+
+        probe = engine.probe_for_files(replace(task, run=run_task), stop, check)
+        if not probe.cached:
+            made(probe)
+        if isinstance(probe.outcome, Passed):
+            return results
+        why = why_unusable(probe.outcome).reason
+        raise recipe_mistake(f"the reference on {task.toolchain.revision.name}: {why}")
+
+    kept = folder or engine.registry.home.folder(KeptKind.RESULTS)
+    results = engine.inputs.kept.get(kept / task.keys[1], compute)
     files = _files_of_results(results.path)
     if not files:
         problem = "returns nothing, or reads memory that was never written to"
@@ -293,40 +313,6 @@ def reference_results(
 
 def _files_of_results(folder: Path) -> list[Path]:
     return sorted(folder.iterdir(), key=lambda file: int(file.name.split(".")[0]))
-
-
-def _compute_results(
-    engine: Engine,
-    task: Task,
-    stop: StopSignal,
-    made: Callable[[Probe], None],
-    ignores_memory: bool,
-    scratch: Path,
-) -> Path:
-    """Compile and run a reference; return a folder with the results, empty if none
-    counts.
-    """
-    assert isinstance(task.run, RunTask)
-    results, run_task = (
-        scratch / "results",
-        replace(task.run, results=scratch / "results"),
-    )
-    results.mkdir()
-
-    def check(module: Path) -> None:
-        files = _files_of_results(results)
-        if ignores_memory or _ignores_unwritten_memory(run_task, module, files, stop):
-            return
-        for file in files:
-            file.unlink()
-
-    probe = engine.probe_for_files(replace(task, run=run_task), stop, check)
-    if not probe.cached:
-        made(probe)
-    if isinstance(probe.outcome, Passed):
-        return results
-    why = why_unusable(probe.outcome).reason
-    raise recipe_mistake(f"the reference on {task.toolchain.revision.name}: {why}")
 
 
 def reference_task(
@@ -349,13 +335,11 @@ def reference_task(
             raise NoTask(NoAnswer(Cause.TOOLCHAIN, problem)) from error
     try:
         task = plan_task(engine, plain, toolchain)
+        task.runnable()
     except NoTask as error:
-        why = error.why
-    else:
-        if isinstance(task.run, RunTask):
-            return replace(task, variant="reference", naming=Naming.NEVER)
-        why = why_unusable(task.run)
-    raise recipe_mistake(f"the reference cannot be run: {why.reason}")
+        problem = f"the reference cannot be run: {error.why.reason}"
+        raise recipe_mistake(problem) from error
+    return replace(task, variant="reference", naming=Naming.NEVER)
 
 
 def _ignores_unwritten_memory(

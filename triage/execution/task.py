@@ -24,16 +24,17 @@ from triage.compilers.invocation import (
     measured_seconds,
 )
 from triage.execution.cache import Record
-from triage.execution.inputs import Prepared
 from triage.execution.judge import (
     DISPATCHES,
     RUN_MS,
+    NoTask,
     agreement_of,
     judge,
     judge_run,
     judge_thresholds,
     reason_script_skips,
     rules_of,
+    why_unusable,
 )
 from triage.execution.reads import files_in, surroundings, what_was_refused
 from triage.model.case import Case, RunSpec
@@ -144,6 +145,18 @@ def sealed_execution(
         if agreement_of(case, execution) == agreement_of(case, free):
             return execution
     return replace(execution, refused=refused)
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A file or folder to use, and the SHA-256 of its bytes."""
+
+    path: Path
+    digest: str
+    state: str = ""
+    """What changes when it is written, if others may write it."""
+    mentioned: tuple[Path, ...] = ()
+    """The files next to it that it mentions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -336,6 +349,12 @@ class Task:
             return None
         invocation = self.invocation.with_printing(passes.failed_pass)
         return replace(self, invocation=invocation)
+
+    def runnable(self) -> RunTask:
+        """Return the run. Raises NoTask if there is none."""
+        if isinstance(self.run, RunTask):
+            return self.run
+        raise NoTask(why_unusable(self.run))
 
     def records(self, executions: Sequence[Execution]) -> list[Record]:
         """Return the facts of the compile and, if it was made, the run."""

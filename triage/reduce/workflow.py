@@ -18,11 +18,10 @@ from pathlib import Path
 
 from triage.execution.compare import same_signature, same_wrong_result
 from triage.execution.engine import Engine
-from triage.execution.inputs import Prepared
 from triage.execution.judge import rules_of
 from triage.execution.mlir_tools import Reader
 from triage.execution.persistent_workers import PersistentWorkers
-from triage.execution.task import Naming, ProbeJob
+from triage.execution.task import Naming, Prepared, ProbeJob
 from triage.model.case import Case, InputKind, Reference
 from triage.model.errors import BadInput
 from triage.model.execution import Stage

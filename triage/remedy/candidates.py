@@ -19,9 +19,9 @@ from triage.compilers.invocation import flag_name
 from triage.compilers.kernel import kernel_of
 from triage.compilers.registry import family_of
 from triage.execution.engine import Engine
-from triage.execution.inputs import Prepared
 from triage.execution.judge import rules_of
 from triage.execution.mlir_tools import Reader
+from triage.execution.task import Prepared
 from triage.mlir import (
     Module,
     Operation,
