@@ -71,7 +71,7 @@ class Program:
         """
         run = self.run
         execution = run.start(self.module, self.stop)
-        is_alone = _ONE_THREAD in run.options
+        is_alone = _ONE_THREAD in run.runner.options(run.case, run.spec)
         times = measured_seconds(execution.stdout.text, cpu=is_alone)
         if execution.ok and times:
             return times[0]
@@ -160,7 +160,8 @@ def _compiled_programs(
             raise NoTask(why_unusable(task.outcome))
         run = task.runnable()
         tasks.append(task)
-        runs.append(replace(run, options=(*run.options, QUICK_OPTION)))
+        quick = replace(run.spec, flags=(*run.spec.flags, QUICK_OPTION))
+        runs.append(replace(run, spec=quick))
     task = tasks[0]
     kernels = task.compiler.kernels
     if extracted and kernels:

@@ -227,8 +227,10 @@ class Engine:
         """
         probe = self.plan(job)
         if isinstance(probe, Task):
-            cached = None if job.fresh else self._find(probe)
-            probe = cached or self._make(probe, job)
+            found: Sequence[Execution | None] = (None,)
+            if not job.fresh:
+                found = self.cache.find_all(*probe.keys)
+            probe = probe.probe(*found, cached=True) or self._make(probe, job)
         probe = replace(probe, case=job.case)
         if self.judge:
             return self.judge.judge(probe, job.ref)
@@ -290,10 +292,6 @@ class Engine:
             return replace(task, variant=variant, naming=job.once)
         return task
 
-    def _find(self, task: Task) -> Probe | None:
-        """Return the probe of a task if the cache has all its records, else None."""
-        return task.probe(*self.cache.find_all(*task.keys), cached=True)
-
     def _make(self, task: Task, job: ProbeJob) -> Probe:
         stop = AnyOf(self.stop, job.stop)
         executions: Sequence[Execution] | None = None
@@ -336,7 +334,7 @@ class Engine:
         """Return the probe of a task whose files are needed: that from the cache if it
         does not pass, else make it.
         """
-        probe = self._find(task)
+        probe = task.probe(*self.cache.find_all(*task.keys), cached=True)
         if probe and not isinstance(probe.outcome, Passed):
             return probe
         return self._store(task, self.make(task, stop, use))

@@ -165,17 +165,9 @@ def _plan_run(
     with recipe_mistakes():
         inputs, wanted = map(readable, spec.inputs), map(readable, spec.expected)
         spec = replace(spec, inputs=tuple(inputs), expected=tuple(wanted))
-        task = RunTask(
-            case,
-            spec,
-            runner,
-            # a relative one would be looked for where the program runs
-            tool.absolute(),
-            (root, *toolchain.reads),
-            tuple(runner.options(case, spec)),
-            runner.surroundings(case, spec),
-            tuple(libraries),
-        )
+        reads = (root, *toolchain.reads)
+        # a relative one would be looked for where the program runs
+        task = RunTask(case, spec, runner, tool.absolute(), reads, tuple(libraries))
         identity = _identity(task, toolchain, registry.contents.digest)
         return replace(task, identity=identity)
 
@@ -188,12 +180,14 @@ def _identity(
     content = [settled_sha256(str(task.tool))]
     if runtime != toolchain.root:
         content.append(digest(runtime))
-    content += [f"{scope}={digest(path)}" for scope, path in spec.parameters]
+    if spec.parameters:
+        content += [f"{scope}={digest(path)}" for scope, path in spec.parameters]
+        spec = replace(spec, parameters=())
     parts = [
         *content,
         *surroundings((), uses_processor=True),
-        *settings(task.surroundings.variables),
-        *task.runner.options(task.case, replace(spec, parameters=())),
+        *settings(task.runner.surroundings(task.case, spec).variables),
+        *task.runner.options(task.case, spec),
         *(path.name for path in task.libraries),
         f"{spec.closeness} {spec.tolerances}",
         str(spec.limits),

@@ -20,7 +20,6 @@ from triage.compilers.invocation import (
     REPORT_OPTION,
     Invocation,
     Runner,
-    Surroundings,
     measured_seconds,
 )
 from triage.execution.cache import Record
@@ -171,10 +170,6 @@ class RunTask:
     """The executable of the runtime."""
     reads: tuple[Path, ...]
     """The folders of the runtime, its own first."""
-    options: tuple[str, ...]
-    """Without values."""
-    surroundings: Surroundings
-    """What the device needs of this machine."""
     libraries: tuple[Path, ...]
     identity: str = ""
     """Decides the result, together with the compiled file."""
@@ -215,18 +210,14 @@ class RunTask:
         """Run a compiled file once, and write its results to files if there are any. It
         may read the runtime, and the files that its command names.
         """
+        spec, options = self.spec, self.runner.options(self.case, self.spec)
         argv = self.runner.argv(
-            self.tool,
-            module,
-            self.options,
-            self.spec.inputs,
-            results,
-            self.libraries,
+            self.tool, module, options, spec.inputs, results, self.libraries
         )
-        if self.spec.measured:
+        if spec.measured:
             argv.append(REPORT_OPTION)
-        around = self.surroundings
-        named = files_in((*self.options, *self.spec.inputs, *self.spec.expected))
+        around = self.runner.surroundings(self.case, spec)
+        named = files_in((*options, *spec.inputs, *spec.expected))
         task_files = (*self.reads, module, *self.libraries)
         reads = (*task_files, *self.case.reads, *named, *around.reads)
         writes = tuple({file.parent for file in results})
@@ -235,7 +226,7 @@ class RunTask:
             Seal(reads, writes, around.devices),
             lambda seal: run(
                 argv,
-                self.spec.limits,
+                spec.limits,
                 module.parent,
                 seal=seal,
                 env={**around.variables, **dict(self.case.env), **env},

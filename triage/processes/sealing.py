@@ -21,6 +21,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache
+from itertools import chain
 from pathlib import Path
 from typing import TypeVar
 
@@ -29,7 +30,9 @@ _LIBC = ctypes.CDLL(None, use_errno=True)
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446  # on every architecture
 _VERSION_FLAG, _PATH_BENEATH = 1, 1
 _PR_GET_SECCOMP, _PR_SET_SECCOMP, _MODE_FILTER = 21, 22, 2
-_PR_SET_NO_NEW_PRIVS = 38
+# Let no program that a thread starts gain privileges: none of root, and none of a
+# program that sets its user. The kernel asks for this before it takes limits.
+_NO_NEW_PRIVILEGES = (38, 1, 0, 0, 0)
 _CAPSET = {"x86_64": 126, "aarch64": 91}
 _CAPABILITY_VERSION = 0x20080522
 
@@ -174,7 +177,7 @@ def _restrict_files(seal: Seal, version: int) -> None:
             _allow(ruleset, path, rights)
         for path in (_SINK, *seal.devices):
             _allow(ruleset, path, rights & (_READ | _WRITE | _LIST | _IOCTL))
-        _forbid_privileges()
+        _LIBC.prctl(*_NO_NEW_PRIVILEGES)
         _system_call(_RESTRICT_SELF, ruleset, 0)
     finally:
         os.close(ruleset)
@@ -285,13 +288,6 @@ def call_rules(section: str) -> tuple[CallRule, ...]:
     return tuple(rules)
 
 
-def _forbid_privileges() -> None:
-    """Let no program that this thread starts gain privileges: none of root, and none of
-    a program that sets its user. The kernel asks for this before it takes limits.
-    """
-    _LIBC.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
-
-
 def _filter_calls(*sections: str) -> None:
     """Apply the rules of some sections to this thread and to all that it starts. A call
     that none fits is allowed.
@@ -302,7 +298,7 @@ def _filter_calls(*sections: str) -> None:
     memory = ctypes.create_string_buffer(code, len(code))
     size = struct.calcsize("HBBI")
     program = struct.pack("HxxxxxxP", len(code) // size, ctypes.addressof(memory))
-    _forbid_privileges()
+    _LIBC.prctl(*_NO_NEW_PRIVILEGES)
     if _LIBC.prctl(_PR_SET_SECCOMP, _MODE_FILTER, program, 0, 0):
         raise OSError(
             ctypes.get_errno(),
@@ -321,12 +317,14 @@ def filter_code(sections: Sequence[str], machine: str) -> bytes:
     refuse: Line = (_RETURN, 0, 0, ANSWERS["refused"])
     allow: Line = (_RETURN, 0, 0, ANSWERS["allowed"])
     lines: list[Line] = [(_LOAD, 0, 0, _NUMBER), (_IF_AT_LEAST, 0, 1, _X32), refuse]
-    for section in sections:
-        lines += _lines(section, column)
+    for rule in chain.from_iterable(map(call_rules, sections)):
+        lines += rule.lines(column)
     older = [refuse]
     if sections == ("mark",):  # only what is not sealed may be a 32-bit program
-        begin: Line = (_IF_EQUAL, 1, 0, older_mark)
-        older = [begin, refuse, *_lines("older", column), allow]
+        older = [(_IF_EQUAL, 1, 0, older_mark), refuse]
+        for rule in call_rules("older"):
+            older += rule.lines(column)
+        older.append(allow)
     lines = [
         (_LOAD, 0, 0, _ARCHITECTURE),
         (_IF_EQUAL, 1, 0, mark),
@@ -336,7 +334,3 @@ def filter_code(sections: Sequence[str], machine: str) -> bytes:
         *older,
     ]
     return b"".join(struct.pack("HBBI", *line) for line in lines)
-
-
-def _lines(section: str, column: int) -> list[Line]:
-    return [line for rule in call_rules(section) for line in rule.lines(column)]
