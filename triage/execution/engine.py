@@ -227,14 +227,25 @@ class Engine:
         """
         probe = self.plan(job)
         if isinstance(probe, Task):
-            found: Sequence[Execution | None] = (None,)
+            task, found = probe, list[Execution | None]([None])
             if not job.fresh:
-                found = self.cache.find_all(*probe.keys)
-            probe = probe.probe(*found, cached=True) or self._make(probe, job)
+                found = self.cache.find_all(*task.keys)
+            probe = task.probe(*found, cached=True) or self._make(task, job)
         probe = replace(probe, case=job.case)
         if self.judge:
             return self.judge.judge(probe, job.ref)
         return probe
+
+    def _make(self, task: Task, job: ProbeJob) -> Probe:
+        """Make a task here or on the cluster, keep its facts and return its probe."""
+        stop = AnyOf(self.stop, job.stop)
+        executions: Sequence[Execution] | None = None
+        try:
+            if self.cluster and not job.here:
+                executions = self.cluster.make(task, stop)
+        except NoTask as error:
+            return task.probe_without_answer(error.why)
+        return self._store(task, executions or self.make(task, stop))
 
     def recall(self, job: ProbeJob) -> Probe | None:
         """Return the probe of a job if it is cached. Installs and compiles nothing, and
@@ -291,16 +302,6 @@ class Engine:
             variant = f"trial {job.attempt} {job.once}"
             return replace(task, variant=variant, naming=job.once)
         return task
-
-    def _make(self, task: Task, job: ProbeJob) -> Probe:
-        stop = AnyOf(self.stop, job.stop)
-        executions: Sequence[Execution] | None = None
-        try:
-            if self.cluster and not job.here:
-                executions = self.cluster.make(task, stop)
-        except NoTask as error:
-            return task.probe_without_answer(error.why)
-        return self._store(task, executions or self.make(task, stop))
 
     def _store(self, task: Task, executions: Sequence[Execution]) -> Probe:
         """Keep the facts of a task for which the machine is not to blame; return its

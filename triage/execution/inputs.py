@@ -166,7 +166,8 @@ class Inputs:
         """Return the file that the compiler reads for a case. Raises NoTask if there is
         none.
         """
-        self.obtain(case.artifacts)
+        if case.artifacts:
+            self.obtain(case.artifacts)
         makers, source = [], case.input.path
         if case.input.kind is InputKind.GENERATOR:
             makers.append(self._generator(case))

@@ -164,7 +164,7 @@ def _standalone(
             command = task.run.runner.argv(
                 Path(task.run.tool.name),
                 Path(MODULE_PLACE),
-                task.run.runner.options(run.case, run.spec),
+                task.run.runner.options(task.case, task.run.spec),
                 small.run.inputs,
                 result_files(small.run),
                 task.run.libraries,
