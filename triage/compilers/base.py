@@ -353,11 +353,11 @@ class Compiler(ABC):
 
     def declaring_options(
         self, case: Case, program: Path, named: Iterable[str]
-    ) -> tuple[str, ...] | None:
+    ) -> tuple[str, ...]:
         """Return options that declare the devices that a program refers to, and those
-        that are named. Returns None if all are declared, or no option can declare them.
+        that are named; none if all are declared, or no option can declare them.
         """
-        return None
+        return ()
 
     @property
     def recipe(self) -> RecipeFamily:

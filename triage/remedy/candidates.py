@@ -167,7 +167,7 @@ def _changes_of_rule(
         named = [device] if isinstance(device, str) else []
         family, program = situation.family, situation.program
         options = family.declaring_options(case, program, named)
-        if options is not None:
+        if options:
             yield situation.with_change(Change(flags=options, effect=effect))
     kernel = kernel_of(case)
     if rule.option and kernel:

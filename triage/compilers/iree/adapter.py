@@ -25,9 +25,11 @@ from triage.compilers.invocation import (
     ask_compiler,
 )
 from triage.compilers.iree.targets import (
+    DEVICE,
     IREE,
     devices_in,
     missing_options,
+    selecting_flags,
     target_flags,
 )
 from triage.model.case import Case
@@ -137,11 +139,13 @@ class Iree(Compiler):
 
     def declaring_options(
         self, case: Case, program: Path, named: Iterable[str]
-    ) -> tuple[str, ...] | None:
+    ) -> tuple[str, ...]:
         with program.open(encoding="utf-8", errors="replace") as lines:
             devices = {*named, *(name for line in lines for name in devices_in(line))}
-        flags = [flag.text for flag in case.flags]
-        return missing_options(devices, case.target, flags)
+        target, flags = case.target, [flag.text for flag in case.flags]
+        if target.devices and not any(text.startswith(DEVICE) for text in flags):
+            flags += selecting_flags(target)
+        return missing_options(devices, target.backend, flags)
 
     def locate(self, root: Path) -> Path | None:
         program = _first_file(root, _LOCATIONS)

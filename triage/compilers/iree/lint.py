@@ -23,7 +23,7 @@ from triage.compilers.iree.lint_program import (
     tensors_of,
     terminator,
 )
-from triage.compilers.iree.targets import declaring_options, device_order
+from triage.compilers.iree.targets import missing_options
 from triage.mlir import Module, Operation, SourcePosition, Value
 from triage.model.revision import Toolchain
 
@@ -51,11 +51,10 @@ def _flags_for(program: LintProgram) -> tuple[str, ...]:
     """Return the options that declare all devices; nothing if all are declared, or if
     the module declares any itself.
     """
-    devices = program.devices
-    if program.devices_of_module or all(device.declared for device in devices):
+    if program.devices_of_module:
         return ()
-    wanted = sorted((device.name for device in devices), key=device_order)
-    return tuple(declaring_options(wanted, program.backend, program.options))
+    devices = {device.name for device in program.devices}
+    return missing_options(devices, program.backend, program.options)
 
 
 def undeclared_devices(program: LintProgram) -> Messages:

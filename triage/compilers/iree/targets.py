@@ -187,19 +187,16 @@ def declaring_options(
 
 
 def missing_options(
-    devices: set[str], target: Target, flags: Sequence[str]
-) -> tuple[str, ...] | None:
-    """Return the options that declare these devices, and all that a target and its
-    flags declare; None if none is missing.
+    devices: set[str], backend: str | None, options: Sequence[str]
+) -> tuple[str, ...]:
+    """Return the options that declare these devices, and all that a command line
+    declares; nothing if it declares all.
     """
-    options = list(flags)
-    if target.devices and not any(text.startswith(DEVICE) for text in flags):
-        options += selecting_flags(target)
     declared = devices_declared_by(options)
     missing = sorted(devices - declared.keys(), key=device_order)
     if not missing:
-        return None
-    return tuple(declaring_options([*declared, *missing], target.backend, options))
+        return ()
+    return tuple(declaring_options([*declared, *missing], backend, options))
 
 
 def devices_declared_by(options: Sequence[str]) -> dict[str, str]:
