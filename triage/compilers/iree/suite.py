@@ -23,7 +23,6 @@ from triage.compilers.iree.suite_files import (
     OperationsConfig,
     RandomTensor,
     RandomWeights,
-    Suite,
     SuiteFile,
     TorchTest,
 )
@@ -76,21 +75,19 @@ class IreeSuites:
             BadFiles: With the mistakes of the first file that has any.
             BadInput: The folder has no test.
         """
-        suite = Suite(folder.absolute(), downloads)
+        suite = SuiteFile(folder, folder.absolute(), downloads)
         stems = Counter(path.stem for path in configs)
         cases: list[Case] = []
         for path in configs:
             if path.is_dir():
-                files = [
-                    SuiteFile(suite, file) for file in sorted(path.rglob("*.json"))
-                ]
+                files = [suite.other(file) for file in sorted(path.rglob("*.json"))]
                 tests = [file for file in files if _is_model_test(file)]
                 if not tests:
                     text = "no JSON file below it is a test of a model"
                     raise BadInput(f"{path}: {text}")
                 cases += [case for file in tests for case in _model_test(file)]
                 continue
-            file = SuiteFile(suite, path)
+            file = suite.other(path)
             if _is_model_test(file):
                 cases += _model_test(file)
                 continue
@@ -113,7 +110,7 @@ class IreeSuites:
 
         Raises BadFiles if the file is not a config with lists of failures.
         """
-        file = SuiteFile(Suite(path.parent, path.parent), path)
+        file = SuiteFile(path, path.parent, path.parent)
         config = file.read(OperationsConfig)
         of_compile, of_run = _FAILING
         before = {test: key for key in _FAILING for test in getattr(config, key)}
@@ -177,7 +174,7 @@ def _case(
 
 def _operations(file: SuiteFile) -> Iterator[Case]:
     """Yield the cases of a config whose tests are folders."""
-    folder = file.suite.folder
+    folder = file.folder
     tests = _tests_below(folder)
     if not tests:
         raise BadInput(f"{folder}: no {_VALUES} or {_TORCH_VALUES} below it")
@@ -188,7 +185,7 @@ def _operations(file: SuiteFile) -> Iterator[Case]:
     for name, values in tests:
         if name in config.skip_compile_tests:
             continue
-        program, run = _operation(file.suite, values)
+        program, run = _operation(file.other(values))
         run, golden = joined_runs(run_of_all, run), 0.0
         if run.measured:
             golden = config.golden_times_ms.get(name, 0.0)
@@ -225,17 +222,17 @@ def _tests_below(folder: Path) -> list[tuple[str, Path]]:
     return sorted(tests)
 
 
-def _operation(suite: Suite, values: Path) -> tuple[Path, RunSpec]:
+def _operation(values: SuiteFile) -> tuple[Path, RunSpec]:
     """Return the program of a test, and how to run it."""
-    if values.name == _TORCH_VALUES:
-        return _torch_test(SuiteFile(suite, values))
-    folder = values.parent
+    if values.path.name == _TORCH_VALUES:
+        return _torch_test(values)
+    folder = values.path.parent
     suffixes = (".mlir", ".mlirbc")
     programs = [path for path in folder.iterdir() if path.suffix in suffixes]
     if len(programs) != 1:
         message = f"a test has one program (*.mlir, *.mlirbc), not {len(programs)}."
         raise BadFiles([Problem(str(folder), None, None, message)])
-    return programs[0], read_flagfile(values)
+    return programs[0], read_flagfile(values.path)
 
 
 def _torch_test(file: SuiteFile) -> tuple[Path, RunSpec]:
@@ -246,7 +243,7 @@ def _torch_test(file: SuiteFile) -> tuple[Path, RunSpec]:
         drawn = dict(argument["Formula"])
         tensor = RandomTensor(**drawn, seed=test.seed, skipped=skipped)
         name = f"input_{len(inputs)}.npy"
-        path = file.suite.add_artifact(repr(tensor), name, tensor)
+        path = file.add_artifact(repr(tensor), name, tensor)
         inputs.append(f"@{path}")
         skipped += prod(tensor.shape)
     outputs = [
@@ -329,7 +326,7 @@ def _model_test(file: SuiteFile) -> Iterator[Case]:
         failing.append(Stage.COMPILE)
     case = _case(
         file,
-        os.path.relpath(file.path.with_suffix(""), file.suite.folder),
+        os.path.relpath(file.path.with_suffix(""), file.folder),
         programs[0],
         run,
         failing,
@@ -364,10 +361,10 @@ class _Machine:
 
 
 def _module(file: SuiteFile, name: str) -> SuiteFile:
-    path = file.suite.folder / f"{name.removesuffix('.json')}.json"
+    path = file.folder / f"{name.removesuffix('.json')}.json"
     if not path.is_file():
         raise file.mistake(f'there is no module "{name}": {path} does not exist.')
-    return SuiteFile(file.suite, path)
+    return file.other(path)
 
 
 def _quality_test(file: SuiteFile, module: str) -> SuiteFile:
@@ -377,12 +374,12 @@ def _quality_test(file: SuiteFile, module: str) -> SuiteFile:
     name = f"{file.path.parent.name}_{file.path.stem}"
     if module:
         name = f"{module}_{file.path.stem.rpartition('_')[2]}"
-    for path in sorted(file.suite.folder.rglob("*.json")):
+    for path in sorted(file.folder.rglob("*.json")):
         if f"{path.parent.name}_{path.stem}" == name and path != file.path:
-            test = SuiteFile(file.suite, path)
+            test = file.other(path)
             if "mlir" in test.keys:
                 return test
-    folder = file.suite.folder
+    folder = file.folder
     raise file.mistake(f'there is no quality test for "{name}" below {folder}.')
 
 
@@ -414,4 +411,4 @@ def _random_weights(file: SuiteFile, seed: int | None) -> Path:
     program = _program(file)
     path = program.input.path
     weights, name = RandomWeights(path, seed), "weights.safetensors"
-    return file.suite.add_artifact(f"{path}\0{seed}", name, weights, *program.artifacts)
+    return file.add_artifact(f"{path}\0{seed}", name, weights, *program.artifacts)

@@ -8,6 +8,7 @@ import json
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from hashlib import sha256
 from math import prod
 from pathlib import Path, PurePosixPath
@@ -22,6 +23,7 @@ from triage.model.content import Address
 from triage.model.errors import BadFiles, Problem
 from triage.model.execution import Limits
 from triage.recipes.document import (
+    ConfigDocument,
     MappingFormat,
     Text,
     Texts,
@@ -172,33 +174,23 @@ class ModelTest(MappingFormat):
 
 
 @dataclass(frozen=True)
-class Suite:
-    """A folder of tests."""
-
-    folder: Path
-    """Absolute. Names of modules are relative to it."""
-    downloads: Path
-    """Where files from URLs and generated files are kept."""
-    artifacts: dict[Path, tuple[Artifact, ...]] = field(default_factory=dict)
-    """A file that the suite does not contain -> what has to be obtained for it."""
-
-    def add_artifact(
-        self, key: str, name: str, source: Address | Generator, *before: Artifact
-    ) -> Path:
-        """Add a file that is downloaded, or generated from `before`, and return its
-        path. The key decides its content.
-        """
-        path = self.downloads / sha256(key.encode()).hexdigest()[:16] / name
-        self.artifacts[path] = (*before, Artifact(path, source))
-        return path
-
-
 class SuiteFile:
     """A JSON file of a suite."""
 
-    def __init__(self, suite: Suite, path: Path) -> None:
-        self.suite, self.path = suite, path.absolute()
-        self._document = read_document(self.path, "write a mapping", json=True)
+    path: Path
+    """Absolute."""
+    folder: Path
+    """Of the suite. Names of modules are relative to it. Absolute."""
+    downloads: Path
+    """Where files from URLs and generated files are kept."""
+    artifacts: dict[Path, tuple[Artifact, ...]] = field(default_factory=dict)
+    """A file that the suite does not contain -> what has to be obtained for it. All
+    files of a suite share it.
+    """
+
+    @cached_property
+    def _document(self) -> ConfigDocument:
+        return read_document(self.path, "write a mapping", json=True)
 
     @property
     def keys(self) -> frozenset[str]:
@@ -213,15 +205,29 @@ class SuiteFile:
         """Return the text of the file with other lists."""
         return json.dumps({**self._document.data, **lists}, indent=2) + "\n"
 
+    def other(self, path: Path) -> SuiteFile:
+        """Return another file of the suite."""
+        return replace(self, path=path.absolute())
+
     def mistake(self, message: str) -> BadFiles:
         """Return the error for a mistake in the file."""
         return BadFiles([Problem(str(self.path), None, None, message)])
+
+    def add_artifact(
+        self, key: str, name: str, source: Address | Generator, *before: Artifact
+    ) -> Path:
+        """Add a file that is downloaded, or generated from `before`, and return its
+        path. The key decides its content.
+        """
+        path = self.downloads / sha256(key.encode()).hexdigest()[:16] / name
+        self.artifacts[path] = (*before, Artifact(path, source))
+        return path
 
     def file(self, address: str) -> Path:
         """Return the path of a file: downloaded from a URL, or next to this one."""
         if re.match(r"https?://[^/]+/.", address):
             name = PurePosixPath(urlsplit(address).path).name or "file"
-            return self.suite.add_artifact(address, name, Address(address))
+            return self.add_artifact(address, name, Address(address))
         path = (self.path.parent / address).absolute()
         if not path.is_file():
             text = f'there is no file "{Address(address)}" next to this one.'
@@ -230,15 +236,15 @@ class SuiteFile:
 
     def file_below(self, name: str) -> Path:
         """Return a file somewhere below the folder of the suite, by its name."""
-        for file in sorted(self.suite.folder.rglob(name)):
+        for file in sorted(self.folder.rglob(name)):
             return file
-        raise self.mistake(f'there is no file "{name}" below {self.suite.folder}.')
+        raise self.mistake(f'there is no file "{name}" below {self.folder}.')
 
     def program(self, address: str, flags: Iterable[str]) -> Library:
         """Return a program by its URL or path, with its flags."""
         path = self.file(address)
         kept = [Flag(flag) for flag in flags if not flag.startswith(_STATISTICS)]
-        artifacts = self.suite.artifacts.get(path, ())
+        artifacts = self.artifacts.get(path, ())
         return Library(IREE.input_at(path), tuple(kept), artifacts)
 
     def value(self, entry: str | SuiteValue) -> str:
@@ -262,9 +268,7 @@ class SuiteFile:
         files = [Path(value.file) for value in values if value.file]
         files += [path for _, path in run.parameters]
         artifacts = [
-            artifact
-            for path in files
-            for artifact in self.suite.artifacts.get(path, ())
+            artifact for path in files for artifact in self.artifacts.get(path, ())
         ]
         return replace(
             run,
