@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
@@ -32,6 +32,8 @@ Findings = Callable[[str, int], list[LintFinding]]
 GENERATOR = ROOT / "recipes" / "models" / "sharded_llama.py"
 CACHE = "--layers 1 --chain kv-cache --length 2"
 RESULT = "tensor<16x64xf32> {iree.abi.affinity = #hal.device.promise<@__device_3>}"
+GLOBAL = "util.global private @weight {stream.affinity = #hal.device.promise<@__device_0>} = dense<0.5> : tensor<64x32xf32>"
+LOADED = "  %weight = util.global.load @weight : tensor<64x32xf32>"
 ARGUMENT = " {iree.abi.affinity = #hal.device.promise<@__device_3>},\n    %down_0_3:"
 
 
@@ -77,9 +79,8 @@ class Fault:
     rule: str
     words: str
     """Of the generator."""
-    old: str = "@decode"
-    new: str = "@decode"
-    """What replaces it."""
+    edits: dict[str, str] = field(default_factory=dict)
+    """What replaces what."""
     mark: str = ""
     """What is in the line of the fault; nothing for any line."""
     devices: int = 4
@@ -95,14 +96,29 @@ FAULTS = [
     Fault(
         "undeclared-device",
         "--layers 1",
-        "#hal.device.promise<@__device_3>",
-        "#hal.device.affinity<@spare, [0]>",
+        {"#hal.device.promise<@__device_3>": "#hal.device.affinity<@spare, [0]>"},
         "@spare",
     ),
-    Fault("missing-affinity", "--layers 1", ARGUMENT, ",\n    %down_0_3:", "%up_0_3: "),
-    Fault("missing-affinity", CACHE, RESULT, "tensor<16x64xf32>", "  return "),
-    Fault("mixed-devices", CACHE, RESULT, RESULT.replace("3>", "0>"), "  return "),
-    Fault("mixed-devices", "--layers 1", "ins(%x_0_3,", "ins(%x_0_0,", "%inner_0_3 = "),
+    Fault(
+        "missing-affinity",
+        "--layers 1",
+        {ARGUMENT: ",\n    %down_0_3:"},
+        "%up_0_3: ",
+    ),
+    Fault("missing-affinity", CACHE, {RESULT: "tensor<16x64xf32>"}, "  return "),
+    Fault("mixed-devices", CACHE, {RESULT: RESULT.replace("3>", "0>")}, "  return "),
+    Fault("mixed-devices", "--layers 1", {"(%x_0_3,": "(%x_0_0,"}, "%inner_0_3 = "),
+    # a global places its loads
+    Fault(
+        "mixed-devices",
+        "--layers 1",
+        {
+            "func.func @decode": f"{GLOBAL}\nfunc.func @decode",
+            "  %inner_0_1 =": f"{LOADED}\n  %inner_0_1 =",
+            "ins(%x_0_1, %up_0_1 ": "ins(%x_0_1, %weight ",
+        },
+        "%inner_0_1 =",
+    ),
     *(
         Fault("long-chain", f"--layers 0 --chain {kind} --length 80")
         for kind in ("updates", "for", "while", "globals", "opaque")
@@ -117,8 +133,9 @@ def alarms(linted: list[LintFinding]) -> list[LintFinding]:
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_planted_fault_is_found_at_its_line(found: Findings, fault: Fault) -> None:
     text = sharded(fault.words)
-    assert fault.old in text
-    text = text.replace(fault.old, fault.new)
+    for old, new in fault.edits.items():
+        assert old in text
+        text = text.replace(old, new)
     linted = found(text, fault.devices)
     lines = [
         one.position.line if one.position else 0
@@ -139,21 +156,6 @@ def test_a_healthy_program_has_no_errors_and_no_warnings(
 ) -> None:
     words = f"--layers 2 --reference {reference} --chain {chain} --length 3"
     assert not alarms(found(sharded(words), 4))
-
-
-def test_a_global_places_its_loads(found: Findings) -> None:
-    kind = "tensor<64x32xf32>"
-    text = (
-        f"util.global private @weight {{stream.affinity = "
-        f"#hal.device.promise<@__device_0>}} = dense<0.5> : {kind}\n"
-    ) + sharded("--layers 1")
-    text = text.replace(
-        "  %inner_0_1 =",
-        f"  %weight = util.global.load @weight : {kind}\n  %inner_0_1 =",
-    ).replace("ins(%x_0_1, %up_0_1 ", "ins(%x_0_1, %weight ")
-    [mixed] = [one for one in found(text, 4) if one.rule == "mixed-devices"]
-    assert mixed.position
-    assert "%inner_0_1 =" in text.splitlines()[mixed.position.line - 1]
 
 
 def test_no_false_alarm_on_the_recipes_that_compile(home: Path, triage: Triage) -> None:
