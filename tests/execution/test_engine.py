@@ -146,6 +146,20 @@ def test_a_trial_is_recorded_apart_from_probes(lab: Laboratory) -> None:
     assert not lab.engine.probe(lab.job).cached
 
 
+def test_a_cached_probe_has_the_case_of_its_job(
+    lab: Laboratory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kernels = SimpleNamespace(count_options=lambda _: [])
+    monkeypatch.setattr(ScriptFamily, "kernels", kernels)
+    monkeypatch.setattr(
+        lab.engine.registry, "is_installed", lambda _: True, raising=False
+    )
+    lab.plan(FAILS)
+    for cached in (False, True):
+        [probe] = lab.engine.probe_all([replace(lab.job, resources=True)])
+        assert (probe.cached, probe.case is lab.case) == (cached, True)
+
+
 def test_the_failing_pass_comes_from_another_run(lab: Laboratory) -> None:
     lab.plan(NAMES_ITS_PASS)
     assert lab.failure().failure.failing_pass == "SomePass"

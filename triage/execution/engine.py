@@ -170,7 +170,7 @@ class Engine:
                 probes = self._recall(at_hand)
             for job, probe in zip(at_hand, probes, strict=True):
                 if probe:
-                    yield probe
+                    yield replace(probe, case=job.case)
                 else:
                     missing.append(job)
         if missing:
