@@ -166,10 +166,7 @@ def test_commits_are_tested_by_a_script(
     assert "lost a symbol" in found["failure"]["headline"]
     skips = found["untestable"]
     assert all("skips it (exit code 125)" in one["reason"] for one in skips)
-    log = found["log"]
-    assert len(log) == found["probes"]
-    assert {one["verdict"] for one in log} >= {"good", "bad"}
-    bad = {one["failure"] for one in log if one["verdict"] == "bad"}
+    bad = {one["failure"] for one in found["log"] if one["verdict"] == "bad"}
     assert bad == {found["failure"]["signature"]}
     # the same test is not repeated, except to confirm; another test is
     first = len(calls.read_text().splitlines())
@@ -179,8 +176,6 @@ def test_commits_are_tested_by_a_script(
     calls.unlink()
     answered(triage(*words))
     assert len(calls.read_text().splitlines()) == first
-    shown = triage(*words[:-1], "markdown").stdout
-    assert all(one["reason"] in shown for one in skips)
     # a script that cannot start is a failed environment
     script.write_text("#!/bin/sh\nno-such-program\n")
     done = triage(*words[:-2])

@@ -54,18 +54,11 @@ def test_reverts_and_relands_are_one_change_with_what_they_concern() -> None:
     assert group_by_change(subjects) == [[0, 2, 4, 5], [1], [3], [6], [7], [8, 9]]
 
 
-@given(
-    st.lists(
-        st.tuples(st.text(max_size=30), st.text(max_size=30)), min_size=1, max_size=6
-    ),
-    st.text(max_size=60),
-)
-def test_any_history_gets_a_prior_with_its_floor(
-    subjects: list[tuple[str, str]], text: str
-) -> None:
-    commits = [commit(subject, path) for subject, path in subjects]
+@given(st.lists(st.text(max_size=30), min_size=1, max_size=6), st.text(max_size=60))
+def test_any_history_gets_a_prior_with_its_floor(texts: list[str], clue: str) -> None:
+    commits = [commit(text, text) for text in texts]
+    failed = replace(failure("F"), headline=clue, failing_pass=clue)
     for project in PROJECTS:
-        clue = replace(failure("F"), headline=text, failing_pass=text)
-        prior = [one.chance for one in suspicions(commits, [clue], project)]
+        prior = [one.chance for one in suspicions(commits, [failed], project)]
         assert sum(prior) == pytest.approx(1)
         assert min(prior) >= FLOOR / len(commits) - 1e-12

@@ -112,24 +112,15 @@ def test_an_answer_is_always_true(history: str, jobs: int, kind: BisectKind) -> 
         return
     assert found.failure
     reference = found.failure.failure_class[-1]
+    other = "FG".replace(reference, "")
+    broke, changed, fixed = found.broke, found.changed, found.fixed
+    main = changed or broke or fixed
     if found.kind is BisectKind.FIX:
-        main = found.changed or found.broke
-        assert history[pair(found)[0]] == reference
-        assert found.fixed in (None, found.broke)
-        changes = [(found.broke, "FG", "P"), (found.changed, reference, "FGP")]
+        assert fixed in (None, broke)
+        changes = [(broke, "FG", "P"), (changed, reference, "FGP")]
     else:
-        main = found.changed or found.broke or found.fixed
-        assert main
-        assert main.failure == found.failure
-        assert (found.fixed is not None) == (history.rstrip("U")[-1:] == "P")
-        other = "FG".replace(reference, "")
-        changes = [
-            (found.broke, "P", "FG"),
-            (found.changed, other, reference),
-            (found.fixed, "FG", "P"),
-        ]
-    assert main
-    assert pair(main) == pair(found)
+        assert (fixed is not None) == (history.rstrip("U")[-1:] == "P")
+        changes = [(broke, "P", "FG"), (changed, other, reference), (fixed, "FG", "P")]
     for change, old, new in changes:
         if change is not None:
             first, last = pair(change)
@@ -137,7 +128,7 @@ def test_an_answer_is_always_true(history: str, jobs: int, kind: BisectKind) -> 
             assert history[last] in new
             assert set(history[first + 1 : last]) <= {"U"}
             assert (change.status is Answer.CULPRIT) == (last == first + 1)
-    claimed = [change for change in (found.broke, found.changed) if change] or [main]
+    claimed = [change for change in (broke, changed) if change] or [main]
     is_culprit = all(change.status is Answer.CULPRIT for change in claimed)
     assert (found.status is Answer.CULPRIT) == is_culprit
     assert found.confirmed

@@ -111,15 +111,14 @@ def test_both_changes_are_true_and_the_best_possible(
     assert abs(sum(one.probability for one in found.suspects) - 1) < 0.01
     assert found.broke
     assert found.broke.confirmed
-    is_fix = kind is BisectKind.FIX
 
     def at(change: Any) -> tuple[int, int, str]:
-        first, final = letters.pair(change)
-        between = line[first + 1 : final]
-        if is_fix:  # as if it were a regression, seen from the other end
-            first, final = len(line) - 1 - final, len(line) - 1 - first
-            between = between[::-1]
-        return first, final, between
+        """Return the pair as if it were one of a regression, and what is between."""
+        ends = letters.pair(change)
+        if kind is BisectKind.FIX:
+            ends = tuple(len(line) - 1 - index for index in reversed(ends))
+        first, final = ends
+        return first, final, history[first + 1 : final]
 
     # any failure and any refusal counts as not passing
     first, final, between = at(found.broke)
