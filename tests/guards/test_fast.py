@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from tests.conftest import Triage
+from tests.conftest import Asked, Triage
 from tests.fake_releases import (
     command_recipe,
     fake_releases,
@@ -40,13 +39,7 @@ def built(tmp_path: Path) -> Path:
     return install(tmp_path / "built", 5)
 
 
-def answer(triage: Triage, *words: object, code: int = 0) -> Any:
-    done = triage(*words, "--format", "json")
-    assert done.returncode == code, done.stderr
-    return json.loads(done.stdout)
-
-
-def test_run(triage: Triage, home: Path, tmp_path: Path, built: Path) -> None:
+def test_run(asked: Asked, home: Path, tmp_path: Path, built: Path) -> None:
     good, bad = recipe(tmp_path, "good", "fine"), recipe(tmp_path, "bad", "breaks-3")
     known = recipe(
         tmp_path, "known", "breaks-3", "expect: [{failure: shared-memory-overflow}]"
@@ -54,9 +47,9 @@ def test_run(triage: Triage, home: Path, tmp_path: Path, built: Path) -> None:
     gone = recipe(
         tmp_path, "gone", "fine", "expect: [{failure: shared-memory-overflow}]"
     )
-    seen = answer(triage, "run", good, bad, known, gone, "-t", f"path:{built}", code=1)
+    seen = asked("run", good, bad, known, gone, "-t", f"path:{built}", code=1)
     golden.check("run-fake", seen, "run", tmp_path)
-    again = answer(triage, "run", good, bad, "-t", f"path:{built}", code=1)
+    again = asked("run", good, bad, "-t", f"path:{built}", code=1)
     assert all(result["cached"] for result in again["results"])
 
 
@@ -71,7 +64,7 @@ def test_run(triage: Triage, home: Path, tmp_path: Path, built: Path) -> None:
     ],
 )
 def test_bisect_releases(
-    triage: Triage,
+    asked: Asked,
     with_releases: None,
     tmp_path: Path,
     name: str,
@@ -79,7 +72,7 @@ def test_bisect_releases(
     words: tuple[str, ...],
     code: int,
 ) -> None:
-    seen = answer(triage, "bisect", recipe(tmp_path, name, program), *words, code=code)
+    seen = asked("bisect", recipe(tmp_path, name, program), *words, code=code)
     shape = f"bisect-{name}" if name in ("changed", "gone") else "bisect"
     golden.check(f"bisect-{name}", seen, shape, tmp_path)
 
@@ -89,7 +82,7 @@ def test_bisect_releases(
     [("commits", "breaks-7", 0), ("commits-changed", "breaks-3 differs-9", 0)],
 )
 def test_bisect_commits(
-    triage: Triage, home: Path, tmp_path: Path, name: str, program: str, code: int
+    asked: Asked, home: Path, tmp_path: Path, name: str, program: str, code: int
 ) -> None:
     repo, project = tmp_path / "repo", tmp_path / "work" / "triage.yaml"
     project.write_text(repository(repo, 16, install(tmp_path / "base", 0)))
@@ -101,11 +94,11 @@ def test_bisect_commits(
         "--bad",
         "commit:main",
     )
-    seen = answer(triage, "bisect", recipe(tmp_path, name, program), *words, code=code)
+    seen = asked("bisect", recipe(tmp_path, name, program), *words, code=code)
     golden.check(f"bisect-{name}", seen, "bisect-changed", tmp_path)
 
 
-def test_history(triage: Triage, with_releases: None, tmp_path: Path) -> None:
+def test_history(asked: Asked, with_releases: None, tmp_path: Path) -> None:
     programs = {
         "breaks": "breaks-3",
         "window": "breaks-2 fixed-4",
@@ -115,16 +108,16 @@ def test_history(triage: Triage, with_releases: None, tmp_path: Path) -> None:
     paths = [recipe(tmp_path, name, program) for name, program in programs.items()]
     # what is known of every release counts, so that no window is missed
     releases = [word for minor in range(6) for word in ("-t", f"1.{minor}.0")]
-    answer(triage, "run", *paths, *releases, code=1)
+    asked("run", *paths, *releases, code=1)
     golden.check(
         "history-fake",
-        answer(triage, "history", *paths),
+        asked("history", *paths),
         "history",
         tmp_path,
     )
 
 
-def test_nightly(triage: Triage, with_releases: None, tmp_path: Path) -> None:
+def test_nightly(asked: Asked, with_releases: None, tmp_path: Path) -> None:
     folder = tmp_path / "recipes"
     folder.mkdir()
     for name, program in {
@@ -148,7 +141,7 @@ def test_nightly(triage: Triage, with_releases: None, tmp_path: Path) -> None:
         "--out",
         tmp_path / "out",
     )
-    seen = answer(triage, *words, code=1)
+    seen = asked(*words, code=1)
     golden.check("nightly-fake", seen, "nightly", tmp_path)
     stored = json.loads((tmp_path / "out/nightly.json").read_text())
     golden.check("nightly-fake", stored, "nightly", tmp_path)
@@ -157,7 +150,7 @@ def test_nightly(triage: Triage, with_releases: None, tmp_path: Path) -> None:
     }
 
 
-def test_reduce(triage: Triage, home: Path, tmp_path: Path, built: Path) -> None:
+def test_reduce(asked: Asked, home: Path, tmp_path: Path, built: Path) -> None:
     lines = "\n".join(f"line {number}" for number in range(40))
     words = (
         command_recipe(tmp_path, "long", f"{lines}\nbreaks-3\n{lines}"),
@@ -166,7 +159,7 @@ def test_reduce(triage: Triage, home: Path, tmp_path: Path, built: Path) -> None
         "--out",
         tmp_path / "out",
     )
-    seen = answer(triage, "reduce", *words)
+    seen = asked("reduce", *words)
     golden.check("reduce-fake", seen, "reduce", tmp_path)
     folder = Path(seen["reproducer"])
     assert {"recipe.yaml", "reproducer.json", "README.md", "repro.sh"} <= {

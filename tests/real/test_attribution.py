@@ -4,8 +4,6 @@ compiler's history.
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from tests.conftest import ROOT, Asked
@@ -14,7 +12,7 @@ pytestmark = pytest.mark.real
 WORDS = ("attribute", ROOT / "recipes/sharded-updates-short.yaml")
 
 
-def test_equal_ir_up_to_the_pass_that_fails(shared_home: Path, asked: Asked) -> None:
+def test_equal_ir_up_to_the_pass_that_fails(asked: Asked) -> None:
     attribution = asked(*WORDS, "--good", "3.1.0", "--bad", "3.2.0")
     assert attribution["status"] == "failing-pass"
     assert attribution["suspect_passes"] == ["ScheduleExecutionPass"]
@@ -26,7 +24,7 @@ def test_equal_ir_up_to_the_pass_that_fails(shared_home: Path, asked: Asked) -> 
     [("3.2.0", "3.3.0", "same failure"), ("3.2.0", "3.1.0", "--good")],
 )
 def test_runs_that_cannot_be_compared_are_inconclusive(
-    shared_home: Path, asked: Asked, good: str, bad: str, reason: str
+    asked: Asked, good: str, bad: str, reason: str
 ) -> None:
     attribution = asked(*WORDS, "--good", good, "--bad", bad, code=3)
     assert reason in attribution["reason"]

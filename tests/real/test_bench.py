@@ -38,7 +38,7 @@ def double(tmp_path: Path) -> Path:
 
 
 def test_an_interrupted_measurement_prints_what_is_known(
-    shared_home: Path, double: Path, tmp_path: Path
+    double: Path, tmp_path: Path
 ) -> None:
     words = ("bench", double, "-t", "3.11.0", "-t", "3.13.0", "--format", "json")
     # prints a line for each round, not one in ten seconds
@@ -64,9 +64,7 @@ def test_an_interrupted_measurement_prints_what_is_known(
 
 
 @pytest.mark.slow
-def test_a_slower_program_is_bisected_to_its_release(
-    shared_home: Path, triage: Triage
-) -> None:
+def test_a_slower_program_is_bisected_to_its_release(triage: Triage) -> None:
     recipe = ROOT / "recipes" / "row-sum.yaml"
     words = ("--metric", "run_seconds", "--good", "3.9.0", "--bad", "3.13.0")
     done = triage("bisect", recipe, *words, "--format", "json")

@@ -17,9 +17,7 @@ pytestmark = [
 ]
 
 
-def test_a_program_runs_on_a_gpu(
-    shared_home: Path, asked: Asked, tmp_path: Path
-) -> None:
+def test_a_program_runs_on_a_gpu(asked: Asked, tmp_path: Path) -> None:
     text = (ROOT / "recipes" / "masked-mean.yaml").read_text()
     text = text.partition("expect:\n  - ")[0]
     for old, new in {

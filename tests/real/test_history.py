@@ -5,7 +5,6 @@ only.
 from __future__ import annotations
 
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -38,7 +37,7 @@ def letters(case: dict[str, Any]) -> dict[str, str]:
 
 
 def test_every_release_has_its_measured_status_and_half_the_compiles_find_all_changes(
-    shared_home: Path, asked: Asked
+    asked: Asked,
 ) -> None:
     words = ("history", ROOT / "recipes", "--until", VERSIONS[-1])
     half = {case["case"]: case for case in asked(*words)["cases"]}

@@ -26,7 +26,7 @@ LIMIT = "--iree-stream-affinity-solver-max-iterations="
     ],
 )
 def test_the_suggested_limit_compiles_and_one_less_does_not(
-    shared_home: Path, asked: Asked, tmp_path: Path, name: str, version: str
+    asked: Asked, tmp_path: Path, name: str, version: str
 ) -> None:
     recipe = RECIPES / f"{name}.yaml"
     report = asked("lint", recipe, "-t", version, code=1)

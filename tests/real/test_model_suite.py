@@ -98,7 +98,7 @@ def write_suite(suite: Path, url: str) -> None:
 
 
 def test_tests_of_models_are_run_as_they_are(
-    shared_home: Path, asked: Asked, files: Path, tmp_path: Path
+    asked: Asked, files: Path, tmp_path: Path
 ) -> None:
     suite = tmp_path / "suite"
     with serve(files) as server:

@@ -12,7 +12,7 @@ pytestmark = pytest.mark.real
 
 
 def test_generated_recipes_of_kernels_compile(
-    shared_home: Path, triage: Triage, asked: Asked, tmp_path: Path
+    triage: Triage, asked: Asked, tmp_path: Path
 ) -> None:
     for kernel in sorted((ROOT / "recipes" / "kernels").glob("*.py")):
         path = tmp_path / "new" / f"{kernel.stem.replace('_', '-')}.yaml"

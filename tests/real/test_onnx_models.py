@@ -59,9 +59,7 @@ def recipe(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_folder_of_models_is_run_and_compared(
-    shared_home: Path, asked: Asked, recipe: Path
-) -> None:
+def test_a_folder_of_models_is_run_and_compared(asked: Asked, recipe: Path) -> None:
     answer = asked("run", recipe, "-t", "3.13.0", "-t", "3.11.0", code=1)
     assert len(answer["results"]) == 10
     for entry in answer["results"]:

@@ -4,8 +4,6 @@ tests take seconds.
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from tests.conftest import ROOT, Asked
@@ -14,7 +12,7 @@ pytestmark = pytest.mark.real
 STATIC = ROOT / "recipes/cython-static-method.yaml"
 
 
-def test_a_regression_of_cython_is_bisected(shared_home: Path, asked: Asked) -> None:
+def test_a_regression_of_cython_is_bisected(asked: Asked) -> None:
     bisection = asked("bisect", STATIC, "--good", "0.29.36", "--bad", "3.0.1")
     ends = bisection["before"]["name"], bisection["after"]["name"]
     assert (*ends, bisection["confirmed"]) == ("0.29.37", "3.0.0", True)

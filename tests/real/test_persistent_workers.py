@@ -32,9 +32,7 @@ def serves_in(process: psutil.Process, folder: Path) -> bool:
         return False
 
 
-def test_a_persistent_worker_says_what_new_processes_say(
-    shared_home: Path, tmp_path: Path
-) -> None:
+def test_a_persistent_worker_says_what_new_processes_say(tmp_path: Path) -> None:
     [case] = load_cases([ROOT / "recipes" / "xla" / "thin-matmul.yaml"])
     (tmp_path / "broken.mlir").write_text("func.func @main() { return %x }")
     broken = replace(case, input=replace(case.input, path=tmp_path / "broken.mlir"))

@@ -15,9 +15,7 @@ pytestmark = [pytest.mark.real, pytest.mark.slow]
 RECIPES = ROOT / "recipes"
 
 
-def test_a_regression_stays_a_regression(
-    shared_home: Path, asked: Asked, tmp_path: Path
-) -> None:
+def test_a_regression_stays_a_regression(asked: Asked, tmp_path: Path) -> None:
     recipe, small = RECIPES / "cuda-matmul-f32.yaml", tmp_path / "small"
     words = ("-t", "3.3.0", "--good", "3.0.0", "--out", small)
     report = asked("reduce", recipe, *words)
@@ -53,9 +51,7 @@ def test_a_regression_stays_a_regression(
         assert ("shared memory" in done.stderr) is fails
 
 
-def test_a_wrong_result_is_reduced(
-    shared_home: Path, asked: Asked, tmp_path: Path
-) -> None:
+def test_a_wrong_result_is_reduced(asked: Asked, tmp_path: Path) -> None:
     words = ("-t", "3.12.0", "--good", "3.13.0", "--out", tmp_path)
     found = asked("reduce", RECIPES / "masked-mean.yaml", *words)
     assert found["operations"]["after"] == 4

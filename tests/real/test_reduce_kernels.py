@@ -41,7 +41,7 @@ def rule(k_ptr, v_ptr, out_ptr, steps, K: tl.constexpr):
 
 @pytest.mark.slow
 def test_a_reduced_kernel_is_readable(
-    shared_home: Path, triage: Triage, asked: Asked, tmp_path: Path
+    triage: Triage, asked: Asked, tmp_path: Path
 ) -> None:
     (tmp_path / "rule.py").write_text(LOOP)
     (tmp_path / "rule.yaml").write_text(

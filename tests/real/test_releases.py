@@ -17,7 +17,7 @@ ATTENTION = RECIPES / "llama-attention-aggressive-fusion.yaml"
 
 @pytest.mark.core
 def test_an_error_of_a_successful_compile_is_a_warning(
-    shared_home: Path, triage: Triage, asked: Asked, tmp_path: Path
+    triage: Triage, asked: Asked, tmp_path: Path
 ) -> None:
     text = (RECIPES / "sharded-llama-undeclared-device.yaml").read_text()
     text = (
@@ -32,7 +32,7 @@ def test_an_error_of_a_successful_compile_is_a_warning(
 
 
 @pytest.mark.core
-def test_an_untestable_release_is_never_bad(shared_home: Path, asked: Asked) -> None:
+def test_an_untestable_release_is_never_bad(asked: Asked) -> None:
     words = ("--case", "dtype=f16", "--good", "3.2.0", "--bad", "3.3.0")
     bisection = asked("bisect", RECIPES / "llama-attention-o3.yaml", *words, code=3)
     assert bisection["status"] == "inconclusive"
@@ -42,7 +42,7 @@ def test_an_untestable_release_is_never_bad(shared_home: Path, asked: Asked) -> 
 
 @pytest.mark.core
 def test_a_local_build_is_the_same_compiler_as_its_release(
-    shared_home: Path, triage: Triage, asked: Asked
+    triage: Triage, asked: Asked
 ) -> None:
     info = asked("toolchains", "info", "3.3.0", code=0)
     local = asked("toolchains", "info", f"path:{info['root']}", code=0)
@@ -56,7 +56,7 @@ def test_a_local_build_is_the_same_compiler_as_its_release(
 
 
 def test_a_script_finds_the_compiler_of_a_release_in_its_path(
-    shared_home: Path, asked: Asked, tmp_path: Path
+    asked: Asked, tmp_path: Path
 ) -> None:
     script, program = tmp_path / "check.sh", tmp_path / "program.mlir"
     program.write_text("module {}\n")

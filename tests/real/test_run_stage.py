@@ -42,7 +42,7 @@ def recipe(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def results(shared_home: Path, asked: Asked, recipe: Path) -> Callable[[int], Any]:
+def results(asked: Asked, recipe: Path) -> Callable[[int], Any]:
     """Runs the recipe, which ends with a code, and returns the result of each case."""
 
     def run(code: int) -> dict[str, Any]:
@@ -68,7 +68,7 @@ def test_a_wrong_result_is_a_failure_with_numbers(
 
 
 def test_a_nan_is_wrong_though_the_tool_of_the_release_overlooks_it(
-    shared_home: Path, asked: Asked, recipe: Path
+    asked: Asked, recipe: Path
 ) -> None:
     """`iree-run-module` of 3.11.0 accepts NaN for any number."""
     (recipe.parent / "scale.mlir").write_text(PROGRAM.replace("mulf", "divf"))

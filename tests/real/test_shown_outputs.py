@@ -70,7 +70,6 @@ def without_machine_options(words: list[str]) -> list[str]:
 @pytest.mark.real
 @pytest.mark.parametrize(("words", "lines", "columns"), list(documented_commands()))
 def test_the_output_is_as_documented(
-    shared_home: Path,
     triage: Triage,
     monkeypatch: pytest.MonkeyPatch,
     words: list[str],

@@ -47,9 +47,7 @@ def k(x_ptr, EPS: tl.constexpr, BLOCK: tl.constexpr):
 
 
 @pytest.mark.core
-def test_variants_keep_the_types_of_constants(
-    shared_home: Path, asked: Asked, tmp_path: Path
-) -> None:
+def test_variants_keep_the_types_of_constants(asked: Asked, tmp_path: Path) -> None:
     recipe = write_recipe(tmp_path, WITH_EPS, constexprs='{EPS: "${EPS}", BLOCK: 64}')
     more = "matrix: {EPS: [1e-5, 0.25], num_warps: [4, 8]}\n"
     more += 'options: {num_warps: "${num_warps}"}\n'
@@ -63,9 +61,7 @@ def test_variants_keep_the_types_of_constants(
 
 
 @pytest.mark.core
-def test_a_compile_stops_after_the_phase(
-    shared_home: Path, asked: Asked, tmp_path: Path
-) -> None:
+def test_a_compile_stops_after_the_phase(asked: Asked, tmp_path: Path) -> None:
     done = {}
     for phase in ("ttgir", "ptx"):
         [done[phase]] = asked(
@@ -96,7 +92,6 @@ def test_a_compile_stops_after_the_phase(
     ],
 )
 def test_missing_features_and_wrong_recipes_are_untestable(
-    shared_home: Path,
     asked: Asked,
     tmp_path: Path,
     change: tuple[str, str],

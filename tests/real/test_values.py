@@ -40,11 +40,11 @@ def _seen(entry: dict[str, Any]) -> str:
     ("rev", "untested"), [("2.9.0", DEMOTED | FLOATS_OF_8_BITS), ("3.13.0", DEMOTED)]
 )
 def test_iree_keeps_every_type(
-    shared_home: Path, asked: Asked, tmp_path: Path, rev: str, untested: set[str]
+    asked: Asked, tmp_path: Path, rev: str, untested: set[str]
 ) -> None:
     names = [name for name in ELEMENTS if name not in untested]
     _check(asked, tmp_path / "recipes", names, LLVM, rev)
 
 
-def test_xla_keeps_every_type(shared_home: Path, asked: Asked, tmp_path: Path) -> None:
+def test_xla_keeps_every_type(asked: Asked, tmp_path: Path) -> None:
     _check(asked, tmp_path / "recipes", list(ELEMENTS), XLA, "xla:0.10.2")

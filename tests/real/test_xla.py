@@ -26,7 +26,7 @@ def classes(found: Any) -> dict[str, str]:
 
 @pytest.mark.slow
 def test_a_crash_is_bisected_reduced_and_repeated(
-    shared_home: Path, asked: Asked, workplace: Path
+    asked: Asked, workplace: Path
 ) -> None:
     recipe = RECIPES / "unused-loop.yaml"
     ends = ("--good", "0.8.1", "--bad", "0.8.0")
@@ -118,7 +118,7 @@ print("last", result[-1], "same", bool((result == result[0]).all()))
 
 
 def test_a_script_runs_as_it_is_and_its_numbers_are_compared(
-    shared_home: Path, asked: Asked, workplace: Path
+    asked: Asked, workplace: Path
 ) -> None:
     (workplace / "settle.py").write_text(UNUSED)
     found = asked("run", "settle.py", "-t", "xla:0.8.0", "-t", "xla:0.8.1", code=1)
@@ -158,7 +158,6 @@ ENTRY main {
     ],
 )
 def test_the_text_of_hlo_is_compiled_and_run(
-    shared_home: Path,
     asked: Asked,
     workplace: Path,
     flags: str,
