@@ -18,7 +18,7 @@ def suspects_of(found: Bisection) -> set[int]:
     return set(map(index_of, found.suspects))
 
 
-@pytest.mark.parametrize("runs", [8, pytest.param(500, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("runs", [4, pytest.param(500, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("fails", [0.4, 0.5, 0.6, 0.75])
 def test_a_failure_that_comes_and_goes_since_its_culprit_is_not_blamed_on_a_later_commit(
     fails: float, runs: int

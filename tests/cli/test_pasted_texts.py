@@ -82,7 +82,7 @@ def test_python_that_makes_a_model_is_imported_and_compiled(
     assert result["status"] == "passed"
 
 
-MANY = 50_000
+MANY = 20_000
 WIDE = 60_000  # characters of one line
 TEXTS = {
     "fences of many lengths": "".join(
