@@ -127,7 +127,7 @@ def test_two_nights_of_the_example_workflow(checkout: Path, tmp_path: Path) -> N
     pushed = git(remote, "ls-tree", "-r", "--name-only", "triage-nights").split()
     stored = [name for name in pushed if name.endswith(".json.z")]
     assert [name.rpartition("/")[0] for name in stored] == [
-        f"nights-10/{number}" for number in (1, 2)
+        f"nights-11/{number}" for number in (1, 2)
     ]
     assert not [name for name in pushed if "short" in name or ".lock" in name]
     assert read_night(tmp_path / "2" / "artifacts" / "nightly").compiles == 0

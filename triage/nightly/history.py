@@ -28,7 +28,7 @@ from triage.model.errors import BadInput
 from triage.model.fields import UNPRINTED, in_json
 from triage.model.outcome import FAILING, Failure, Status
 from triage.model.revision import Revision, ToolchainKind
-from triage.nightly.result import Night
+from triage.nightly.result import Night, night_bytes, parse_night
 from triage.nightly.store import NightSummary
 from triage.recipes.values import parse_version
 
@@ -117,17 +117,20 @@ class NightRows:
 
 
 @cache
-def _adapter() -> TypeAdapter[NightRows]:
-    return TypeAdapter(NightRows)
+def _adapter() -> TypeAdapter[list[TrackRows]]:
+    return TypeAdapter(list[TrackRows])
 
 
 def parse_rows(content: bytes) -> NightRows:
-    """Read what `rows_bytes` returned. Raises ValueError for something else."""
-    return _adapter().validate_json(content)
+    """Read what `rows_bytes` returned. Raises ValueError or BadInput for something
+    else.
+    """
+    night, rows = content.split(b"\n")
+    return NightRows(parse_night(night, "a night"), _adapter().validate_json(rows))
 
 
 def rows_bytes(night: Night) -> bytes:
-    """Return as JSON what histories need of a night."""
+    """Return what histories need of a night, as two lines of JSON."""
     tracks: dict[Track, TrackRows] = {}
     for case in night.cases:
         track, numbers = track_of(case, night.kind), case.numbers
@@ -143,9 +146,11 @@ def rows_bytes(night: Night) -> bytes:
         )
         tracks.setdefault(track, TrackRows(track)).cases[case.case] = row
     listed = [case for case in night.cases if case.change not in _PLAIN]
-    night = replace(night, cases=listed, planned=[])
-    rows = NightRows(night, list(tracks.values()))
-    return _adapter().dump_json(rows, by_alias=True, exclude_defaults=True)
+    short = night_bytes(replace(night, cases=listed, planned=[]))
+    rows = _adapter().dump_json(
+        list(tracks.values()), by_alias=True, exclude_defaults=True
+    )
+    return b"\n".join((short, rows))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
