@@ -148,8 +148,8 @@ class Engine:
         """
         if not jobs:
             return
-        with self.progress.task(what, total=len(jobs)) as progress:
-            progress.describe(f"{what}  {jobs[0].name}")
+        first = f"{what}  {jobs[0].name}"
+        with self.progress.task(first, total=len(jobs)) as progress:
             for probe in self._probes(jobs):
                 name = f"{probe.case.name} on {probe.revision.name}"
                 progress.advance()
@@ -259,26 +259,23 @@ class Engine:
         """Return the probes of jobs that are cached, or cannot be made on any machine;
         None for the others.
         """
-        if self.judge:
-            return [None] * len(jobs)
-        refs = {job.ref for job in jobs if not job.fresh}
+        refs = {job.ref for job in jobs if not (job.fresh or self.judge)}
         installed = set(filter(self.registry.is_installed, refs))
         planned = [
             self.plan(job) if job.ref in installed and not job.fresh else None
             for job in jobs
         ]
-        keys = [task.keys if isinstance(task, Task) else () for task in planned]
-        every_key = [key for task_keys in keys for key in task_keys]
-        found = dict(zip(every_key, self.cache.find_all(*every_key), strict=True))
+        tasks = [task for task in planned if isinstance(task, Task)]
+        keys = [key for task in tasks for key in task.keys]
+        found = dict(zip(keys, self.cache.find_all(*keys), strict=True))
         probes: list[Probe | None] = []
-        for task, task_keys in zip(planned, keys, strict=True):
+        for task in planned:
+            probe = None
             if isinstance(task, Task):
-                executions = [found[key] for key in task_keys]
-                probes.append(task.probe(*executions, cached=True))
+                probe = task.probe(*map(found.get, task.keys), cached=True)
             elif task and task.outcome.cause not in OF_MACHINE:
-                probes.append(task)
-            else:
-                probes.append(None)
+                probe = task
+            probes.append(probe)
         return probes
 
     def plan(self, job: ProbeJob) -> Task | Probe:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, replace
 from enum import StrEnum
-from functools import partial
+from functools import cached_property, partial
 from hashlib import sha256
 from pathlib import Path
 
@@ -265,7 +265,7 @@ class RunTask:
         return self.compare_results(execution, files) if execution.ok else execution
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Task:
     """A compile that can be made: the input is prepared and the version knows every
     flag.
@@ -291,7 +291,7 @@ class Task:
     writes: tuple[Path, ...] = ()
     """Folders that it may write to besides its own."""
 
-    @property
+    @cached_property
     def keys(self) -> tuple[str, ...]:
         """The content keys: of the compile (compiler, input, options without paths,
         limits) and, if there is one, of the run.
