@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.test_cli import TRIAGE
+from triage.cli.command import LiveBars
 
 
 @pytest.mark.parametrize(("words", "shown"), [((), True), (("-q",), False)])
@@ -34,3 +35,12 @@ def test_classify_names_what_it_reads_while_nothing_arrives(
     assert process.returncode == 1
     assert "parse-error" in out or "verif" in out
     assert ("classify" in rest) == shown
+
+
+def test_a_bar_is_removed_once() -> None:
+    """A reduction finishes its task itself, and when it leaves the block."""
+    shown = LiveBars()
+    with shown.task("reduce") as task:
+        task.advance()
+        task.finish()
+    assert shown.bars.tasks == []

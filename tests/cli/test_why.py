@@ -60,7 +60,6 @@ def test_a_failure_of_the_newest_release_has_its_culprit_and_two_commands(
     assert narrow == f"triage bisect {path} --good 1.2.0 --bad 1.3.0 --repo DIR"
     done = triage("why", path)
     assert "fails on 1.5.0" in done.stdout
-    assert reduce in " ".join(done.stdout.split())
     assert "history: " not in done.stderr  # nothing is looked for elsewhere
 
 
@@ -105,8 +104,6 @@ def test_a_log_is_classified_and_said_not_to_be_run(
     assert found["next"][0].startswith("triage why PROGRAM --backend")
     piped = asked("why", "-", code=3, input=log.read_text())
     assert piped["log"]["failures"] == found["log"]["failures"]
-    log.write_text("all fine\n")
-    assert asked("why", log, code=3)["log"]["status"] == "no failures"
 
 
 PROGRAM = "func.func @f(%a: tensor<4xf32>) -> tensor<4xf32> {\n  return %a : tensor<4xf32>\n}\n"
