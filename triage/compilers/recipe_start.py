@@ -96,7 +96,9 @@ def _start_from_program(
         start = starters[family].from_program(asked, path, program)
         if start is not None:
             return start
-    raise NoProgramError(f"{path} has no kernel {request.kernel or ''}".rstrip())
+    if request.kernel:
+        raise NoProgramError(f"{path} has no kernel {request.kernel}")
+    raise NoProgramError(f"{path.name} cannot be compiled for {request.backend}")
 
 
 def start_from_text(request: RecipeRequest, name: str) -> RecipeStart:

@@ -179,18 +179,15 @@ def print_dumps(folder: Path) -> str:
     # by its path, since a sealed program cannot list the folder
     module_of_text = runpy.run_path(str(Path(__file__).with_name("hlo_text.py")))
     generic_form: Callable[[str], str] = module_of_text["generic_form"]
-    dumps = []
-    for path in folder.glob("*.txt"):
-        match = _DUMP.fullmatch(path.name)
-        if match:
-            dumps.append((path.stat().st_size, match[1], match[2], match[3], path))
-    main_module = max(dumps, default=(0, ""))[1]
-    main_dumps = sorted(dump[2:] for dump in dumps if dump[1] == main_module)
+    paths = sorted(folder.glob("*.txt"), key=lambda path: path.stat().st_size)
+    dumps = list(filter(None, (_DUMP.fullmatch(path.name) for path in paths)))
+    chosen = [dump for dump in dumps if dump[1] == dumps[-1][1]]
     text = ""
-    for number, (_, name, path) in enumerate(main_dumps):
+    for number, dump in enumerate(sorted(chosen, key=lambda dump: dump[2])):
+        name = dump[3]
         if name == "pipeline-start" and number > 0:  # it is repeated
             continue
-        text = generic_form(path.read_text())
+        text = generic_form((folder / dump[0]).read_text())
         print_dump(name, name, text)
     return text
 
