@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from triage.compilers.invocation import fill_placeholders
 from triage.model.case import Case, RunSpec
 from triage.recipes.run_values import (
     TOLERANCES,
@@ -84,7 +85,16 @@ class StandaloneCompile:
 
 @dataclass(frozen=True, slots=True)
 class StandaloneCall:
-    """The commands of a reproducer, for its README and its shell script."""
+    """The commands of a reproducer, for its README and its shell script.
+
+    >>> call = StandaloneCall((), [["{python}", "a b.py"], ["iree-opt", "c.mlir"]])
+    >>> print(call.text)
+    python3 'a b.py'
+    iree-opt c.mlir
+    >>> print(call.script)
+    "${PYTHON:-python3}" 'a b.py' &&
+    "${IREE_OPT:-iree-opt}" c.mlir
+    """
 
     packages: tuple[str, ...]
     """What pip installs."""
@@ -100,7 +110,11 @@ class StandaloneCall:
     @property
     def text(self) -> str:
         """The commands, each on a line."""
-        return "\n".join(map(shlex.join, self.commands)).replace("{python}", _PYTHON)
+        shown = {"python": _PYTHON}
+        return "\n".join(
+            shlex.join(fill_placeholders(word, shown) for word in words)
+            for words in self.commands
+        )
 
     @property
     def script(self) -> str:
