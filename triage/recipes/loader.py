@@ -247,10 +247,12 @@ def _check_placeholders(
         used.update(closest(name, matrix) for name in names)
         for name in {*names}.difference(matrix):
             document.report(loc, unknown_word(name, "matrix key", matrix))
+        unread = text
         if loc[0] in sections and loc[-1] not in _BOUNDS:
-            text = _PLACEHOLDER.sub("", text)
-        if "${" in text:
-            message = f'"{text}": write ${{key}}, which is replaced only in {places}.'
+            unread = _PLACEHOLDER.sub("", text)
+        if "${" in unread:
+            form = "placeholders are written ${key}"
+            message = f'"{text}": {form}, and replaced only in {places}.'
             document.report(loc, message)
     for key in {*matrix} - used:
         message = f'nothing uses the matrix key "{key}": write ${{{key}}} in {places}.'
