@@ -27,6 +27,7 @@ from triage.mlir import (
 )
 from triage.mlir.tree import CANONICALIZE, free_values, replace_results, retype
 from triage.model.case import Case
+from triage.model.execution import Stage
 from triage.model.outcome import Failure
 from triage.reduce.mlir_program import MlirProgram, cut, name_arguments, pieces
 from triage.reduce.problem import (
@@ -38,6 +39,7 @@ from triage.reduce.problem import (
 )
 
 _LINE = re.compile(r":(\d+):\d+$")
+_MANY = 24  # operations
 _ELIDED = "dense_resource<__elided__>"  # parses, but is not a program
 _LARGE = 4 << 20  # bytes of a file from which it is first read without its constants
 _LONG = re.compile(
@@ -65,9 +67,13 @@ def mlir_form(
     readers: the tools of the bad toolchain, then those of others in which a smaller
     program must be valid if the original is.
     """
+    cuts: tuple[Pass, ...] = (drop_operations, bypass_operations)
+    if failure.stage is not Stage.COMPILE:
+        # a dropped operation's value becomes made-up numbers, a bypassed one's stays
+        cuts = (bypass_long_programs, *cuts)
     return Form(
         _read_programs(readers, case, source),
-        (drop_operations, bypass_operations, fold, shorten_constants),
+        (*cuts, fold, shorten_constants),
         (shrink_dimensions, drop_attributes, drop_settings),
         (find_failing_part(failure),),
     )
@@ -170,15 +176,19 @@ def _drop_operations_of(problem: ReductionProblem, function: Operation) -> None:
 
 
 def bypass_operations(problem: ReductionProblem) -> None:
-    """Replace the results of operations, also of those inside of others, by operands or
-    earlier values of the same types. So a link of a chain is dropped and the chain
-    stays connected.
+    """Replace the results of operations by operands of the same types, so that a link
+    of a chain is dropped and the chain stays connected; inside of other operations also
+    by earlier values.
     """
     start = MlirProgram.of(problem)
     links: dict[Operation, dict[Value, Value]] = {}
+    inner = set(_inner_blocks(start.module))
     for block in start.module.blocks()[1:]:
-        latest = {value.type: value for value in block.arguments}
+        is_inner, latest = block in inner, dict[str, Value]()
+        values = block.arguments
         for operation in block.operations[:-1]:
+            if is_inner:
+                latest |= {value.type: value for value in values}
             left, chosen = [*operation.operands], dict[Value, Value]()
             for result in operation.results:
                 fitting = (value for value in left if value.type == result.type)
@@ -189,11 +199,11 @@ def bypass_operations(problem: ReductionProblem) -> None:
                     left.remove(match)
             if chosen and len(chosen) == len(operation.results):
                 links[operation] = chosen
-            latest |= {value.type: value for value in operation.results}
+            values = operation.results
     # what is unused before may be what fails
     unused = {
         operation
-        for block in _inner_blocks(start.module)
+        for block in inner
         for operation in set(block.operations).difference(_used_operations(block, ()))
     }
 
@@ -207,6 +217,12 @@ def bypass_operations(problem: ReductionProblem) -> None:
         return replace(start, module=module)
 
     problem.delete(list(links), without)
+
+
+def bypass_long_programs(problem: ReductionProblem) -> None:
+    """Bypass operations where they are many: dropping soon ends in a long program."""
+    if problem.current.size > _MANY:
+        bypass_operations(problem)
 
 
 def _used_operations(block: Block, kept: Container[Operation]) -> list[Operation]:
