@@ -182,13 +182,6 @@ class _OpenOperation:
     """Of the operations inside."""
 
 
-def ir_lines() -> LineCutter:
-    """Cut printed IR into lines. The middle of long lines, where constants are, is
-    dropped. Names are at the beginning of a line, types at its end.
-    """
-    return LineCutter(1 << 17, 1 << 17)
-
-
 class DumpReader:
     """Reads the IR that a compiler prints after each pass, and calls `on_dump` for each
     complete dump.
@@ -200,7 +193,9 @@ class DumpReader:
 
     def __init__(self, words: Vocabulary, on_dump: Callable[[IrDump], None]) -> None:
         self._words, self._on_dump = words, on_dump
-        self._lines = ir_lines()
+        # The middle of long lines, where constants are, is dropped. Names are at the
+        # beginning of a line, types at its end.
+        self._lines = LineCutter(1 << 17, 1 << 17)
         self._index = -1
         self._header: tuple[PassName, bool] | None = None
         """The pass of the IR that is read, and whether it failed; None between dumps.
