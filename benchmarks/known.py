@@ -16,13 +16,9 @@ from random import Random
 
 from benchmarks.common import TRIAGE, Ratio, cost_of, cpu_of, new_home, show
 from benchmarks.overhead import DENSE, write_cases
-from triage.investigate.result import CaseChangeKind, CaseResult
-from triage.model.case import Target
-from triage.model.execution import Stage
-from triage.model.outcome import Failure, ProbeResult, Status
-from triage.model.revision import Revision, ToolchainKind
-from triage.nightly.compare import clusters_of
-from triage.nightly.result import SCHEMA, Night
+from tests.nights.documents import case_result, night
+from triage.model.revision import Revision
+from triage.nightly.result import Night
 from triage.nightly.store import NightStore
 from triage.toolchains.home import Home
 
@@ -117,56 +113,25 @@ def simulated_nights(cases: int, nights: int) -> Iterator[Night]:
     each becomes slower once.
     """
     source = Random(1)
-    baseline = Revision("3.9.0", "e" * 40, "2025-11-20")
-    failure = Failure("timeout", "timeout", "timeout:pass", "stopped after 120 s")
-    passed = CaseResult(
-        case="",
-        recipe="",
-        suite="onnx_ops",
-        compiler="iree",
-        target=Target("llvm-cpu"),
-        stages=[Stage.COMPILE],
-        change=CaseChangeKind.PASSING,
-        status=Status.PASSED,
-        stage=Stage.COMPILE,
-        toolchain=baseline,
-        baseline=ProbeResult(
-            case="", recipe="", toolchain=baseline, status=Status.PASSED
-        ),
-    )
-    failed = replace(
-        passed,
-        change=CaseChangeKind.REGRESSED,
-        status=Status.FAILED,
-        failure=failure,
-    )
-    for night in range(nights):
-        day = date(2026, 1, 1) + timedelta(night)
-        revision = Revision(f"3.10.0rc{day:%Y%m%d}", f"{night // 2:040x}", str(day))
+    passed, failed = case_result("", "P"), case_result("", "F")
+    for index in range(nights):
+        day = date(2026, 1, 1) + timedelta(index)
+        revision = Revision(f"3.10.0rc{day:%Y%m%d}", f"{index // 2:040x}", str(day))
         results = []
         for number in range(cases):
             begins = 7 * number % nights
-            is_failing = number % 25 == 0 and 0 <= night - begins < 40
+            is_failing = number % 25 == 0 and 0 <= index - begins < 40
             name = f"operator_{number:05}"
             result = replace(
                 failed if is_failing else passed,
                 case=name,
                 recipe=name,
                 toolchain=revision,
-                cpu_seconds=source.gauss(1.3 if night > begins else 1, 0.02),
+                cpu_seconds=source.gauss(1.3 if index > begins else 1, 0.02),
             )
             results.append(result)
-        yield Night(
-            schema=SCHEMA,
-            started=f"{day}T02:00:00+00:00",
-            compiler="iree",
-            toolchain=revision,
-            baseline=baseline,
-            kind=ToolchainKind.NIGHTLY,
-            seconds=3600.0,
-            cases=results,
-            clusters=clusters_of(results),
-        )
+        started = f"{day}T02:00:00+00:00"
+        yield night(1, {}, cases=results, toolchain=revision, started=started)
 
 
 def list_ratios(cases: int, nights: int) -> Iterator[Ratio]:
@@ -175,8 +140,8 @@ def list_ratios(cases: int, nights: int) -> Iterator[Ratio]:
     """
     with new_home() as (place, env):
         store = NightStore(Home(place / "home"))
-        for night in simulated_nights(cases, nights):
-            store.add(night)
+        for each in simulated_nights(cases, nights):
+            store.add(each)
         peer = cpu_of(sys.executable, "-c", READ_NIGHTS, store.path)
         for line, limit in (
             ("nights list", 3.5),
