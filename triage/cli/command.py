@@ -345,15 +345,17 @@ def _options(function: Callable[..., object]) -> Iterator[inspect.Parameter]:
     """Yield the options of a function, or those that are the fields of a dataclass. One
     without a default is required, unless its type has None.
     """
-    hints = get_type_hints(function)
+    hints, groups = get_type_hints(function), []
     for name, parameter in inspect.signature(function).parameters.items():
         kind, declared = hints[name], parameter.default
         if kind is not AppContext and is_dataclass(kind):
-            yield from _options(kind)  # type: ignore[arg-type]
+            groups.append(hints[name])
         elif name != "app":
             if isinstance(kind, UnionType) and declared.default is ...:
                 declared.default = None
             yield _parameter(name, kind, default=declared)
+    for group in groups:
+        yield from _options(group)
 
 
 def _parameter(name: str, kind: object, **default: object) -> inspect.Parameter:
