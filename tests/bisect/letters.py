@@ -29,7 +29,7 @@ from triage.model.outcome import (
     Probe,
 )
 from triage.model.revision import Commit, Revision
-from triage.toolchains.home import Home, Progress
+from triage.toolchains.home import Progress
 from triage.toolchains.index import Release
 from triage.toolchains.registry import ToolchainRef
 
@@ -83,7 +83,6 @@ class LetterRegistry:
 
     count: int
     installed: set[int] | None = None
-    home: Home | None = None
 
     def releases(self, family: str) -> tuple[ToolchainRef, ...]:
         return release_refs(self.count)

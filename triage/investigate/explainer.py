@@ -196,10 +196,12 @@ class Explainer:
         if answer.failure and answer.fails_on and not answer.flaky:
             reduce = ["reduce", *self.words, "-t", answer.fails_on.name]
             commands.append(reduce)
-            if answer.bisection and answer.broke:
-                first, last = (end.name for end in answer.broke)
-                ends = ["--good", first, "--bad", last, "--repo", "DIR"]
-                if answer.bisection.brought_failure:
+            bisection = answer.bisection
+            if bisection and bisection.broke:
+                broke = bisection.broke
+                good, bad = bisection.kind.in_order(broke.before, broke.after)
+                ends = ["--good", good.name, "--bad", bad.name, "--repo", "DIR"]
+                if bisection.brought_failure:
                     reduce += ends[:2]
                 else:
                     ends = ["--find", "fix", *ends]

@@ -281,16 +281,6 @@ class Explanation(MayLackAnswer):
         """The first release with the fix."""
         return self.bisection.fixed_in if self.bisection else None
 
-    @property
-    def broke(self) -> tuple[Revision, Revision] | None:
-        """The good and the bad revision where the case broke, or was fixed, in whatever
-        way; None if it never passed.
-        """
-        if self.bisection is None or self.bisection.broke is None:
-            return None
-        broke = self.bisection.broke
-        return self.bisection.kind.in_order(broke.before, broke.after)
-
     @in_json
     def status(self) -> str:
         """Return `fails`, `fixed` (by a newer release), `passes`, `inconclusive`, or
