@@ -49,7 +49,7 @@ class Machine:
 
 @dataclass(eq=False)
 class InventedProgram:
-    """Stands where a `Program` stands."""
+    """Stands where a `TimedProgram` stands."""
 
     machine: Machine
     true: float

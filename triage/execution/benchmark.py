@@ -47,7 +47,7 @@ _ONE_THREAD = "--device=local-sync"
 
 
 @dataclass(frozen=True, slots=True)
-class Program:
+class TimedProgram:
     """A function of a compiled program, which can be measured."""
 
     run: RunTask
@@ -87,7 +87,7 @@ def function_programs(
     ref: ToolchainRef,
     folder: Path,
     dispatch: str | None = None,
-) -> list[Program]:
+) -> list[TimedProgram]:
     """Compile a case; return the functions that its recipe measures, or else runs.
     Raises NoTask if there is none.
 
@@ -111,7 +111,7 @@ def _dispatch_programs(
     folder: Path,
     usual: RunSpec,
     text: str,
-) -> list[Program]:
+) -> list[TimedProgram]:
     kernels = engine.compilers[case.compiler].kernels
     if kernels is None:
         why = f"{case.compiler} has no kernels that are measured alone"
@@ -120,7 +120,7 @@ def _dispatch_programs(
     sources.mkdir(parents=True)
     whole = _compiled_programs(engine, case, ref, folder, [usual], extracted=sources)
     size, dispatches = whole[0].bytes, whole[0].dispatches
-    programs: list[Program] = []
+    programs: list[TimedProgram] = []
     for source in filter(is_regular, sorted(sources.glob("*.mlir"))):
         alone = replace(case, input=Input(source, InputKind.MLIR))
         named = [
@@ -147,7 +147,7 @@ def _compiled_programs(
     folder: Path,
     specs: Sequence[RunSpec],
     extracted: Path | None = None,
-) -> list[Program]:
+) -> list[TimedProgram]:
     """Compile a case into a folder, and write its kernels to another one if there is
     one; return its functions.
     """
@@ -180,7 +180,7 @@ def _compiled_programs(
     size, dispatches = module.stat().st_size, compiled.metrics.get(DISPATCHES)
     count = None if dispatches is None else int(dispatches)
     revision, stop = task.toolchain.revision, engine.stop
-    return [Program(run, module, size, count, revision, stop) for run in runs]
+    return [TimedProgram(run, module, size, count, revision, stop) for run in runs]
 
 
 # Their comparison
@@ -192,7 +192,7 @@ class Series(Contender):
 
     configuration: ProbeJob = field(metadata=UNPRINTED)
     function: str = ""
-    program: Program | None = field(default=None, metadata=UNPRINTED)
+    program: TimedProgram | None = field(default=None, metadata=UNPRINTED)
     change: Ratio | None = field(default=None, metadata=UNPRINTED)
     """To the baseline."""
     verdict: Pace | None = None
