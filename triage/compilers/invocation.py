@@ -87,6 +87,8 @@ class MlirTools:
     """Their package, which holds `ir`."""
     reads: tuple[Path, ...]
     """What they may read besides the program."""
+    shortening: tuple[str, ...] = ()
+    """Options of `opt` for passes that leave out what nothing uses."""
 
 
 def fill_placeholders(text: str, values: Mapping[str, str]) -> str:

@@ -33,6 +33,7 @@ class Reader:
 
     def __init__(self, tools: MlirTools, stop: threading.Event) -> None:
         self._tools, self._stop = tools, stop
+        self.shortening = tools.shortening
         env = {
             "PYTHONDONTWRITEBYTECODE": "1",
             "PYTHONPATH": str(tools.python_root),

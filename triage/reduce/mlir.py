@@ -245,16 +245,23 @@ def _inner_blocks(module: Module) -> list[Block]:
 
 
 def fold(problem: ReductionProblem) -> None:
-    """Let the compiler canonicalize the program, where that makes it smaller."""
+    """Let the compiler canonicalize the program, where that makes it smaller: with what
+    nothing uses left out, or as it is.
+    """
     program = MlirProgram.of(problem)
-    options = (*CANONICALIZE, "--mlir-print-op-generic")
-    text = program.readers[0].text_after_passes(program.text, options)
-    with suppress(UnparsableError):
-        module = parse_module(text or "")
-        name_arguments(module, program.module)
-        candidate = replace(program, module=module)
-        if len(candidate.text) < len(program.text):
-            problem.take_first([candidate])
+
+    def folded(options: tuple[str, ...]) -> MlirProgram | None:
+        words = (*options, *CANONICALIZE, "--mlir-print-op-generic")
+        text = program.readers[0].text_after_passes(program.text, words)
+        with suppress(UnparsableError):
+            module = parse_module(text or "")
+            name_arguments(module, program.module)
+            candidate = replace(program, module=module)
+            if len(candidate.text) < len(program.text):
+                return candidate
+        return None
+
+    problem.take_first(map(folded, dict.fromkeys((program.readers[0].shortening, ()))))
 
 
 def drop_attributes(problem: ReductionProblem) -> None:

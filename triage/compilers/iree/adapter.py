@@ -47,6 +47,7 @@ if TYPE_CHECKING:
 
 # Without it an error is followed by the whole operation: hundreds of MB for a large
 # model, and nothing that identifies it.
+_SHORTENING = ("--iree-global-opt-erase-unused-linalg-operands",)
 _QUIET = "--mlir-print-op-on-diagnostic=false"
 _ELIDED = "--mlir-elide-elementsattrs-if-larger=16"
 # Print types inline, and constants on at most a line.
@@ -135,7 +136,7 @@ class Iree(Compiler):
             root = optimizer.parents[3]
         else:
             root = optimizer.parents[1] / "compiler" / "bindings" / "python"
-        return MlirTools(optimizer, root, "iree.compiler", toolchain.reads)
+        return MlirTools(optimizer, root, "iree.compiler", toolchain.reads, _SHORTENING)
 
     def declaring_options(
         self, case: Case, program: Path, named: Iterable[str]
