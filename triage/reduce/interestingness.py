@@ -25,8 +25,6 @@ from triage.execution.plan import (
     reference_task,
 )
 from triage.execution.task import Naming, ProbeJob, Task
-from triage.mlir import Operation
-from triage.mlir.tree import arguments_of
 from triage.model.case import Case, Reference, RunSpec
 from triage.model.execution import Stage
 from triage.model.outcome import Failed, Failure, Outcome, Passed, Probe
@@ -41,7 +39,6 @@ from triage.recipes.run_values import (
     value_text,
     value_type,
 )
-from triage.reduce.mlir_program import MlirProgram
 from triage.reduce.problem import Program
 from triage.toolchains.home import disk_errors, write_whole
 from triage.toolchains.registry import ToolchainRef
@@ -179,11 +176,10 @@ class ArgumentValues:
         a value cannot be read or the program takes another number of arguments.
         """
         run = run_of(program.case)
-        entry = _entry_of(program)
-        arguments = arguments_of(entry) if entry else []
-        if entry is None or len(arguments) != len(run.inputs):
+        entry = program.entry(run.function)
+        if entry is None or len(entry.arguments) != len(run.inputs):
             return None
-        for value, text in zip(arguments, run.inputs, strict=True):
+        for value, text in zip(entry.arguments, run.inputs, strict=True):
             array = read_value(text)
             if array is None:
                 return None
@@ -194,11 +190,12 @@ class ArgumentValues:
         """Return the case with values for the program's arguments; None if one cannot
         have any.
         """
-        entry = _entry_of(program)
+        run = run_of(program.case)
+        entry = program.entry(run.function)
         if entry is None:
             return None
         inputs = []
-        for value in arguments_of(entry):
+        for value in entry.arguments:
             wanted = value_type(value.type)
             if wanted is None:
                 return None
@@ -206,8 +203,7 @@ class ArgumentValues:
             if array is None:
                 return None
             inputs.append(self.value_of(array, scalar=wanted.scalar))
-        run = run_of(program.case)
-        run = replace(run, function=entry.symbol, inputs=tuple(inputs))
+        run = replace(run, function=entry.function, inputs=tuple(inputs))
         return replace(program.case, run=run)
 
     def value_of(self, array: Array, *, scalar: bool = False) -> str:
@@ -230,13 +226,6 @@ def run_of(case: Case) -> RunSpec:
     """Return how a case that is run is run."""
     assert case.run is not None
     return case.run
-
-
-def _entry_of(program: Program) -> Operation | None:
-    """Find the function that is run; None for a program without typed arguments."""
-    if isinstance(program, MlirProgram):
-        return program.entry(run_of(program.case).function)
-    return None
 
 
 def fit_array(array: Array | None, wanted: ValueType) -> Array | None:

@@ -22,7 +22,7 @@ from triage.mlir.tree import (
     retype,
     symbols,
 )
-from triage.reduce.problem import Program
+from triage.reduce.problem import Entry, Program
 
 Copies = dict[Any, Any]
 """The new operation, block or value for each old one."""
@@ -76,19 +76,18 @@ class MlirProgram(Program):
             text = self.text
         return f"{text.rstrip()}\n".encode()
 
-    def entry(self, name: str | None) -> Operation | None:
-        """Find the function that is run: the one with this name, else the only public
-        one.
-        """
+    def entry(self, function: str | None) -> Entry | None:
         functions = self.module.functions()
-        named = [function for function in functions if function.symbol == name]
+        named = [each for each in functions if each.symbol == function]
         public = [
-            function
-            for function in functions
-            if function.attribute("sym_visibility") != '"private"'
+            each
+            for each in functions
+            if each.attribute("sym_visibility") != '"private"'
         ]
         called = named or public
-        return called[0] if len(called) == 1 else None
+        if len(called) == 1:
+            return Entry(called[0].symbol, arguments_of(called[0]))
+        return None
 
     def copy_module(self) -> tuple[Module, Copies]:
         """Copy the module, for a pass to change the copy in place."""

@@ -11,11 +11,13 @@ from pathlib import Path
 
 import onnx
 from google.protobuf.message import DecodeError
-from onnx import ModelProto, checker, defs, helper, shape_inference
+from onnx import ModelProto, ValueInfoProto, checker, defs, helper, shape_inference
 from onnx.utils import Extractor
 
+from triage.mlir.tree import Value
 from triage.model.case import Case
 from triage.reduce.problem import (
+    Entry,
     Form,
     Program,
     ReductionProblem,
@@ -39,6 +41,18 @@ class OnnxProgram(Program):
     @property
     def size(self) -> int:
         return len(self.model.graph.node) + len(self.model.graph.initializer)
+
+    @property
+    def inputs(self) -> dict[str, ValueInfoProto]:
+        """The inputs that hold no constant, by name."""
+        # older models list constants among their inputs, too
+        held = {value.name for value in self.model.graph.initializer}
+        inputs = self.model.graph.input
+        return {value.name: value for value in inputs if value.name not in held}
+
+    def entry(self, function: str | None) -> Entry | None:  # noqa: ARG002 - a model has none
+        inputs = self.inputs.items()
+        return Entry(None, [Value(_tensor_type(value), name) for name, value in inputs])
 
     @cached_property
     def typed(self) -> ModelProto:
@@ -73,6 +87,23 @@ def _read_model(case: Case, source: Path) -> Iterator[OnnxProgram]:
         raise UnreadableError("it is not an ONNX model") from error
 
 
+def _tensor_type(value: ValueInfoProto) -> str:
+    """Return the type in MLIR's notation, and `none` for a value that is not a
+    tensor.
+    """
+    tensor = value.type.tensor_type
+    if not tensor.elem_type:
+        return "none"
+    kind = helper.tensor_dtype_to_np_dtype(tensor.elem_type)
+    letter = {"b": "i", "i": "i", "u": "ui", "f": "f"}.get(kind.kind, "none")
+    sizes = [
+        str(size.dim_value) if size.HasField("dim_value") else "?"
+        for size in tensor.shape.dim
+    ]
+    bits = 1 if kind.kind == "b" else 8 * kind.itemsize
+    return f"tensor<{'x'.join([*sizes, f'{letter}{bits}'])}>"
+
+
 def drop_nodes(problem: ReductionProblem) -> None:
     """Drop nodes, halves before single ones. Values that the others need from them
     become inputs of the model, and values that no other node reads its outputs.
@@ -96,10 +127,10 @@ def free_initializers(problem: ReductionProblem) -> None:
     start = OnnxProgram.of(problem)
     graph = start.model.graph
     held = [value.name for value in graph.initializer]
-    # older models list constants among their inputs, too
-    inputs = [value.name for value in graph.input if value.name not in held]
     outputs = [value.name for value in graph.output]
-    problem.delete(held, lambda freed: _extracted(start, [*inputs, *freed], outputs))
+    problem.delete(
+        held, lambda freed: _extracted(start, [*start.inputs, *freed], outputs)
+    )
 
 
 def _extracted(

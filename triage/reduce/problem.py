@@ -18,6 +18,7 @@ from itertools import count, islice
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from triage.compilers.kernel import kernel_of
+from triage.mlir.tree import Value
 from triage.model.case import Case, InputKind
 
 if TYPE_CHECKING:
@@ -29,6 +30,15 @@ _PATIENCE = 40  # refused programs in a row, after which a search ends
 
 class UnreadableError(Exception):
     """Why a program cannot be read in a form."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """What is run: a function, or a model, which has no name."""
+
+    function: str | None
+    arguments: Sequence[Value]
+    """With types in MLIR's notation; smaller programs know them by their origins."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,6 +88,12 @@ class Program(ABC):
         """Equal for programs and settings that compile alike."""
         content = self.canonical or b""
         return sha256(content + repr(self.case).encode()).hexdigest()
+
+    def entry(self, function: str | None) -> Entry | None:  # noqa: ARG002 - some have several
+        """Find what is run: the function with this name, else the only public one; None
+        without one that has typed arguments.
+        """
+        return None
 
     def with_case(self, **changes: Any) -> Self:
         """Return the program with a changed case."""
