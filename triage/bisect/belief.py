@@ -215,7 +215,7 @@ class Belief:
         longest = max(seconds[index] for index in self.open_candidates) or 1.0
         chosen: dict[int, int] = {}
 
-        def distance(index: int, wanted: float) -> float:
+        def distance_and_cost(index: int, wanted: float) -> float:
             off = abs(below[index] - wanted)
             return off + _CHEAP * seconds[index] / longest
 
@@ -223,7 +223,7 @@ class Belief:
             wanted = part / (jobs + 1)
             best = min(
                 (index for index in self.open_candidates if index not in chosen),
-                key=lambda index: distance(index, wanted),
+                key=lambda index: distance_and_cost(index, wanted),
             )
             chosen[best] = 1
         return dict(sorted(chosen.items()))

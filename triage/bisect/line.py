@@ -237,7 +237,8 @@ class Line:
         class of their failure.
         """
         states = {
-            index: _state(outcome) for index, outcome in self.last_outcomes.items()
+            index: _class_or_status(outcome)
+            for index, outcome in self.last_outcomes.items()
         }
         return [
             (low + high) // 2
@@ -293,7 +294,7 @@ class Line:
         return suspicions(commits, [failure], self.request.project)
 
 
-def _state(outcome: Outcome) -> str:
+def _class_or_status(outcome: Outcome) -> str:
     """Return the class of the failure, or else the status."""
     if isinstance(outcome, Failed):
         return outcome.failure.failure_class

@@ -253,7 +253,7 @@ class Search:
         change = Transition(
             line.revision(before),
             line.revision(after),
-            self._failure_of(bad),
+            self._failure_shown_at(bad),
             confirmed and line.fork not in suspects,
             line.suspects(suspects, self.failure),
         )
@@ -261,8 +261,10 @@ class Search:
             good, bad, change, NoAnswer(Cause.NOISE, text) if text else None
         )
 
-    def _failure_of(self, failing: int) -> Failure:
-        """Return this failure, or another one if a candidate only has that."""
+    def _failure_shown_at(self, failing: int) -> Failure:
+        """Return the failure that is searched for, or another one if a candidate only
+        shows that.
+        """
         assert self.failure is not None
         outcomes = self.line.outcomes(failing)
         failures = [outcome.failure for outcome in outcomes if outcome.failure]

@@ -444,7 +444,7 @@ def _handle_signals() -> None:
             os.write(2, b"\x1b[?25h" if os.isatty(2) else b"")
             os._exit(130)
 
-    def send_on() -> None:
+    def forward_signals() -> None:
         while not first:
             number = os.read(arrived, 1)[0]
             time.sleep(_HANDLING)
@@ -463,4 +463,4 @@ def _handle_signals() -> None:
         arrived, arrival = os.pipe()
         os.set_blocking(arrival, False)
         signal.set_wakeup_fd(arrival, warn_on_full_buffer=False)
-        threading.Thread(target=send_on, daemon=True).start()
+        threading.Thread(target=forward_signals, daemon=True).start()

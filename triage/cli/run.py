@@ -67,12 +67,12 @@ def run_cases(
         probes = in_job_order(jobs, engine.probe_all(jobs))
         if compiling.app.verbose:
             for job in jobs:
-                engine.progress.note(_readable_text(engine, job))
+                engine.progress.note(_read_access_text(engine, job))
     results = replace(RunResults.of(probes), strict=strict)
     return report(results, run_document, junit=run_junit)
 
 
-def _readable_text(engine: Engine, job: ProbeJob) -> str:
+def _read_access_text(engine: Engine, job: ProbeJob) -> str:
     """Return what the compile of a job may read."""
     task = engine.plan(job)
     paths = task.seal.reads if isinstance(task, Task) else ()

@@ -59,7 +59,7 @@ def run_script(options: argparse.Namespace) -> None:
         "f64": [float(_TRUTH.get(text.lower(), text or 0)) for text in numbers]
     }
     if options.words:
-        results["text"] = equal_parts(words_in(first), words_in(second))
+        results["text"] = equal_parts(stable_words(first), stable_words(second))
     options.target.write_text(json.dumps(results))
 
 
@@ -119,7 +119,7 @@ def execute(words: list[str]) -> None:
         raise
 
 
-def words_in(text: str) -> list[str]:
+def stable_words(text: str) -> list[str]:
     """Return the words of a text, without numbers and words with a version, such as
     paths of the environment, with a time or a size.
     """

@@ -390,7 +390,7 @@ class Engine:
         """
         reporting = task.naming_failed_pass()
         if task.naming is Naming.AT_ONCE and reporting:
-            return self._compile_naming(reporting, stop, use)
+            return self._compile_and_scan_passes(reporting, stop, use)
         start = partial(self.compile, task, stop, on_output=use)
         if task.naming:
             return start()
@@ -399,15 +399,15 @@ class Engine:
         )
         is_crash = execution.ending is Ending.SIGNALLED
         if reporting and not is_crash and needs_pass(task.case, execution):
-            named = self._compile_naming(reporting, stop)
+            named = self._compile_and_scan_passes(reporting, stop)
             execution = replace(execution, failing_pass=named.failing_pass)
         return execution
 
-    def _compile_naming(
+    def _compile_and_scan_passes(
         self, task: Task, stop: StopSignal, use: OnOutput | None = None
     ) -> Execution:
-        """Compile with options that print the failing pass; it is `NO_PASS` if none was
-        printed.
+        """Compile a task whose options print the failing pass, and read which it is:
+        `NO_PASS` if none was printed.
         """
         from triage.classify import PassScanner  # slow to import
 

@@ -25,7 +25,7 @@ from triage.nightly.history import (
     StateRun,
     Track,
 )
-from triage.nightly.result import Night, ToDo, failure_to_do
+from triage.nightly.result import Night, ToDo, to_do_for_failure
 from triage.nightly.store import NightStore
 from triage.recipes.values import parse_version
 
@@ -124,7 +124,7 @@ class FailureLife:
         """Null where nothing is to do."""
         if self.state == "gone" or (self.state == "known" and not self.issue):
             return None
-        return failure_to_do(self.cluster, self.issue)
+        return to_do_for_failure(self.cluster, self.issue)
 
     def learn(self, cluster: FailureCluster, night: PastNight) -> None:
         """Take over what a night found out, unless more is known."""

@@ -55,7 +55,7 @@ class ToDo:
     """The version that has the fix."""
 
 
-def failure_to_do(cluster: FailureCluster, issue: str | None = None) -> ToDo:
+def to_do_for_failure(cluster: FailureCluster, issue: str | None = None) -> ToDo:
     """Return what to do about a failure. issue: one that is open for it."""
     if issue:
         return ToDo(Action.WAIT, cluster.id, issue=issue)
@@ -235,7 +235,7 @@ class Night:
     @in_json
     def to_do(self) -> list[ToDo]:
         """One thing to do for each new failure."""
-        return list(map(failure_to_do, self.clusters))
+        return list(map(to_do_for_failure, self.clusters))
 
 
 @cache

@@ -42,7 +42,7 @@ MAX_VALUES = 20_000
 
 _NULL = "tag:yaml.org,2002:null"
 _ADVICE = "indent by spaces, and put quotes around a value with special characters"
-_JSON_COMMENT = re.compile(
+_JSON_STRING_OR_COMMENT = re.compile(
     r'"(?:[^"\\\n]|\\.)*+"|\'(?:[^\'\\\n]|\\.)*+\'|//[^\n]*|/\*.*?\*/', re.DOTALL
 )
 
@@ -163,12 +163,12 @@ def _json_as_yaml(text: str) -> str:
     positions stay the same.
     """
 
-    def blank(match: re.Match[str]) -> str:
+    def blank_comment(match: re.Match[str]) -> str:
         if match[0].startswith("/"):
             return re.sub(r"[^\n]", " ", match[0])
         return match[0]
 
-    return _JSON_COMMENT.sub(blank, text).replace("\t", " ")
+    return _JSON_STRING_OR_COMMENT.sub(blank_comment, text).replace("\t", " ")
 
 
 def read_text(path: Path) -> str:

@@ -359,7 +359,7 @@ def windows(probes: Iterable[Probe]) -> list[Window]:
     return list(map(Window, groups, befores, afters))
 
 
-def in_order(probes: Iterable[Probe]) -> tuple[Probe, ...]:
+def by_version(probes: Iterable[Probe]) -> tuple[Probe, ...]:
     """Sort probes by version, those without a version last. Of builds with the same
     version, one that passes comes first.
     """

@@ -43,7 +43,7 @@ from triage.reduce.problem import (
     UnreadableError,
 )
 from triage.reduce.python import python_form
-from triage.reduce.reproducer import in_order
+from triage.reduce.reproducer import by_version
 from triage.reduce.result import Reduction, SizeChange
 from triage.reduce.text import text_form
 from triage.toolchains.home import KeptKind, disk_errors, write_whole
@@ -90,7 +90,7 @@ def reduce_case(
             read = engine.inputs.input_of(baseline.case, baseline.bad)
             assert isinstance(read, Prepared)  # it was compiled
             folder = engine.registry.home.folder(KeptKind.REDUCTIONS) / read.digest[:16]
-            test = _test_of(engine, baseline, folder, stack)
+            test = _interestingness_test(engine, baseline, folder, stack)
             forms = _forms_for(engine, test.baseline, read.path, stack)
             form, start = _open_first(test, forms)
             problem = ReductionProblem(start, test, test.jobs)
@@ -200,7 +200,7 @@ def _failure_to_keep(probes: Sequence[Probe]) -> Failure:
     raise NotReducibleError(Cause.NOT_FOUND, why, probes)
 
 
-def _test_of(
+def _interestingness_test(
     engine: Engine, baseline: Baseline, folder: Path, stack: ExitStack
 ) -> CompileTest:
     """Return the test of smaller programs. Raises NotReducibleError if nothing computes
@@ -338,7 +338,7 @@ def _probe_result(
     installed = test.engine.registry.installed_releases(case.compiler)
     refs = {ref.revision.name: ref for ref in (*installed, *baseline.refs)}
     jobs = [ProbeJob(case, ref) for ref in refs.values()]
-    probes = in_order(test.engine.probe_all(jobs, "probe the reduced program"))
+    probes = by_version(test.engine.probe_all(jobs, "probe the reduced program"))
     outcomes = {probe.revision.name: probe.outcome for probe in probes}
     failed, *others = [outcomes[ref.revision.name] for ref in baseline.refs]
     if isinstance(failed, NoAnswer):

@@ -93,10 +93,10 @@ def since_facts(bisection: Bisection, compiler: str | None) -> Iterator[Fact]:
     verdict = verdict.removeprefix(f"{name} ")
     yield name, f"{verdict}; {certainty_text(bisection)}"
     if bisection.brought_failure:
-        yield from before_facts(bisection, compiler)
+        yield from facts_before_change(bisection, compiler)
 
 
-def before_facts(bisection: Bisection, compiler: str | None) -> Iterator[Fact]:
+def facts_before_change(bisection: Bisection, compiler: str | None) -> Iterator[Fact]:
     """Yield the last revision before a change, and the commits up to it."""
     pair, name = bisection.broke or bisection, "last good"
     if not bisection.brought_failure:

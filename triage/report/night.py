@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from triage.investigate.result import CaseChangeKind, CaseResult, FailureCluster
 from triage.model.outcome import Status
-from triage.nightly.result import Night, TimeChange, failure_to_do
+from triage.nightly.result import Night, TimeChange, to_do_for_failure
 from triage.nightly.store import NIGHT_FILE
 from triage.recipes.values import time_text
 from triage.report.document import (
@@ -183,7 +183,7 @@ def _facts(night: Night, cluster: FailureCluster) -> Facts:
         rows.append(("reduced", [f"{cluster.size}: ", Span(path, url=path)]))
     if cluster.issue:
         rows.append(("issue draft", Span(cluster.issue, url=cluster.issue)))
-    rows.append(("to do", to_do_spans(failure_to_do(cluster))))
+    rows.append(("to do", to_do_spans(to_do_for_failure(cluster))))
     return facts(rows)
 
 

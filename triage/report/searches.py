@@ -46,8 +46,8 @@ from triage.report.elements import (
 )
 from triage.report.facts import (
     attribution_text,
-    before_facts,
     certainty_text,
+    facts_before_change,
     since_facts,
     verdict_text,
 )
@@ -88,7 +88,7 @@ def bisect_document(result: Bisection, compiler: str | None) -> Document:
 
 def _bisect_facts(bisection: Bisection, compiler: str | None) -> Iterator[Fact]:
     yield "why", bisection.reason
-    yield from before_facts(bisection, compiler)
+    yield from facts_before_change(bisection, compiler)
     yield from failure_facts(bisection.failure)
     commits = [
         suspect for suspect in bisection.suspects if suspect.url or suspect.files

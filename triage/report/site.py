@@ -93,7 +93,7 @@ def build_site(store: NightStore, out: Path, tracks: str = "*") -> dict[str, Any
         range_span=range_span,
         times_text=times_text,
         run_command=run_command,
-        command_on=command_on,
+        failure_command=failure_command,
     )
     with disk_errors(f"write {out}"):
         _remove_earlier_site(out)
@@ -240,7 +240,7 @@ def track_labels(tracks: Iterable[Track]) -> dict[Track, str]:
     }
 
 
-def command_on(
+def failure_command(
     life: FailureLife, command: str, options: Sequence[str], *more: str
 ) -> str | None:
     """Return a command on the case of a failure. options: those that name the last

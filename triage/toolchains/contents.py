@@ -95,6 +95,7 @@ def with_targets(needs: Needs, installs: Path) -> Needs:
 
 
 def _targets_of_links(folder: Path) -> Iterator[Path]:
+    # it may be a file or a link itself
     if folder.is_symlink() or not folder.is_dir():
         yield folder.resolve()
         return

@@ -235,8 +235,8 @@ def terminator(body: Region) -> Operation:
 
 
 def _links(sources: Sequence[Value], targets: Sequence[Value]) -> Links:
-    """Match values from the last on: bounds and conditions come before the values that
-    control flow carries.
+    """Match tensors from the last value on: bounds and conditions come before the
+    values that control flow carries.
     """
     pairs = zip(reversed(sources), reversed(targets), strict=False)
     return [(source, target) for source, target in pairs if is_tensor(source)]
