@@ -27,7 +27,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from triage.compilers.base import Compiler
-from triage.compilers.invocation import reported_facts
 from triage.compilers.registry import Families
 from triage.execution.cache import ResultCache
 from triage.execution.inputs import Inputs
@@ -47,9 +46,10 @@ from triage.execution.task import (
     Task,
     checked_run,
     sealed_execution,
+    with_facts,
 )
 from triage.model.case import Case
-from triage.model.content import is_regular, regular_size
+from triage.model.content import regular_size
 from triage.model.errors import EnvironmentFailure, TriageError
 from triage.model.execution import NO_PASS, Ending, Execution
 from triage.model.outcome import OF_MACHINE, Cause, NoAnswer, Passed, Probe
@@ -100,12 +100,7 @@ class Engine:
     ) -> None:
         """Make tasks here until `stop` is set, or on a cluster if there is one.
 
-        Args:
-            registry: The toolchains.
-            compilers: The families.
-            cache: The facts of earlier tasks.
-            stop: Ends all work.
-            jobs: How many compiles run here at once (default: one for each core).
+        `jobs` compiles run here at once (default: one for each core).
         """
         self.registry, self.compilers, self.cache = registry, compilers, cache
         self.stop, self.progress = stop, registry.workspace.progress
@@ -450,30 +445,10 @@ class Engine:
                 from triage.processes.crash_stack import with_named_stack
 
                 execution = with_named_stack(execution)
-            execution = _with_facts(task, execution, output, counted)
+            execution = with_facts(task, execution, output, counted)
             if on_output and execution.ok and regular_size(output):
                 on_output(output)
         return execution
-
-
-def _with_facts(
-    task: Task, execution: Execution, output: Path, counted: Path
-) -> Execution:
-    """Return a compile with what it wrote and reported as its metrics."""
-    size = regular_size(output) if execution.ok else None
-    # the exit status alone is what a user's script says
-    must_write = task.invocation.has_output and task.case.script is None
-    if execution.ok and must_write and not size:
-        execution = replace(execution, ending=Ending.NO_OUTPUT)
-    facts, kernels = reported_facts(execution), task.compiler.kernels
-    metrics = dict(facts.metrics)
-    if size is not None:
-        metrics["artifact_bytes"] = size
-    if kernels and is_regular(counted):
-        count = kernels.kernel_count(counted.read_text("utf-8", "replace"))
-        if count is not None:
-            metrics[DISPATCHES] = float(count)
-    return replace(execution, phase=facts.phase, metrics=metrics)
 
 
 @contextmanager

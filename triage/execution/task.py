@@ -21,6 +21,7 @@ from triage.compilers.invocation import (
     Invocation,
     Runner,
     measured_seconds,
+    reported_facts,
 )
 from triage.execution.cache import Record
 from triage.execution.judge import (
@@ -37,7 +38,7 @@ from triage.execution.judge import (
 )
 from triage.execution.reads import files_in, surroundings, what_was_refused
 from triage.model.case import Case, RunSpec
-from triage.model.content import is_regular
+from triage.model.content import is_regular, regular_size
 from triage.model.execution import Captured, Ending, Execution, Stage
 from triage.model.outcome import (
     Failed,
@@ -411,3 +412,25 @@ class Task:
         with suppress(OSError), path.open(encoding="utf-8", errors="replace") as lines:
             return result_operator(lines, function, output)
         return ""
+
+
+def with_facts(
+    task: Task, execution: Execution, output: Path, counted: Path
+) -> Execution:
+    """Return a compile with its phase and metrics: what it reported, the bytes of
+    `output`, and the number of kernels that the file `counted` holds, if there is one.
+    """
+    size = regular_size(output) if execution.ok else None
+    # the exit status alone is what a user's script says
+    must_write = task.invocation.has_output and task.case.script is None
+    if execution.ok and must_write and not size:
+        execution = replace(execution, ending=Ending.NO_OUTPUT)
+    facts, kernels = reported_facts(execution), task.compiler.kernels
+    metrics = dict(facts.metrics)
+    if size is not None:
+        metrics["artifact_bytes"] = size
+    if kernels and is_regular(counted):
+        count = kernels.kernel_count(counted.read_text("utf-8", "replace"))
+        if count is not None:
+            metrics[DISPATCHES] = float(count)
+    return replace(execution, phase=facts.phase, metrics=metrics)
