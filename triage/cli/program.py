@@ -136,7 +136,7 @@ def _read_text(source: Path) -> str:
     except OSError as error:
         raise BadInput(f"{source} cannot be read: {error.strerror}") from error
     if not text.strip():
-        raise BadInput(f"{source} is empty")
+        raise BadInput("the text to read a program from is empty")
     return text
 
 
