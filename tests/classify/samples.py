@@ -1,25 +1,24 @@
 """Output of real compilers, with long lines cut, and helpers for the tests of this
-folder.
+folder. Tables of outputs and what they show are in `tests/data/classify`.
 """
+
+from pathlib import Path
+from typing import Any
 
 from triage.classify import RuleSet, packaged_rules
 from triage.classify.findings import failures_of
 from triage.classify.reader import read_log
+from triage.classify.rules import read_yaml
 from triage.model.outcome import Failure
 
+TABLES = Path(__file__).parents[1] / "data" / "classify"
 STAMP = "2025-06-04T12:34:{:02d}.1234567Z "
 
 SHARED_3_3 = "m.mlir:6:8: error: 'func.func' op uses 229376 bytes of shared memory; exceeded the limit of 166912 bytes\n"
-SHARED_3_4 = (
-    "m.mlir:6:8: error: function 'f_dispatch_0_matmul_4096x4096x4096_f32' uses 229376 bytes of shared memory; "
-    "exceeded the limit of 166912 bytes\n"
-)
-TRANSLATION = (
-    "m.mlir:6:8: error: failed to run translation of source executable to target executable for backend "
-    '#hal.executable.target<"rocm", "rocm-hsaco-fb", {abi = "hip"}>\n'
-)
 LEGALIZE = "m.mlir:3:7: error: failed to legalize operation 'arith.bitcast' that was explicitly marked illegal\n"
 VERIFIER = "m.mlir:9:10: error: 'linalg.generic' op inferred input/output operand #1 has shape's dimension #2 to be 57, but found 56\n"
+IR = "    %1 = arith.addi %0, %0 : index\n"
+ABOVE = "unhandled address space\nUNREACHABLE executed at /b/llvm/Cost.cpp:61!\n"
 DUMP = "// -----// IR Dump After {} Failed ({}) //----- //\n"
 
 STACK = """\
@@ -128,15 +127,17 @@ pytest --timeout=600
 """
 
 
+def read_table(name: str) -> Any:
+    return read_yaml(TABLES / f"{name}.yaml")
+
+
 def stamped(text: str) -> bytes:
     """Return the text as GitHub Actions stores it: a byte order mark, a timestamp
     before each line, CRLF.
     """
     lines = text.rstrip("\n").split("\n")
-    return (
-        "\ufeff"
-        + "".join(f"{STAMP.format(i % 60)}{line}\r\n" for i, line in enumerate(lines))
-    ).encode()
+    stamps = [f"{STAMP.format(at % 60)}{line}\r\n" for at, line in enumerate(lines)]
+    return f"\ufeff{''.join(stamps)}".encode()
 
 
 def scan_output(*pieces: bytes, rules: RuleSet | None = None) -> tuple[Failure, ...]:
