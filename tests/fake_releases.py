@@ -19,17 +19,12 @@ from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from tests.toolchains.loopback import make_wheel, serve
+from tests.toolchains.loopback import NAME, make_wheel, serve
 
-_PEOPLE = dict.fromkeys(
-    (
-        "GIT_AUTHOR_NAME",
-        "GIT_AUTHOR_EMAIL",
-        "GIT_COMMITTER_NAME",
-        "GIT_COMMITTER_EMAIL",
-    ),
-    "x@example.org",
-)
+_PEOPLE = {
+    f"GIT_{name}": "x@example.org"
+    for name in ("AUTHOR_NAME", "AUTHOR_EMAIL", "COMMITTER_NAME", "COMMITTER_EMAIL")
+}
 
 
 @cache
@@ -48,10 +43,8 @@ def compiler(
 ) -> bytes:
     """Return the program of one revision. Paced, it takes 50 to 150 ms for a compile."""
     data = _program().replace(b"REVISION=000", b"REVISION=%03d" % number)
-    for text in (f"VERSION={version}", f"LOG={log}"):
-        mark = text.partition("=")[0].encode() + b"="
-        place = data.index(mark + b"\0")
-        data = data[:place] + text.encode() + data[place + len(text) :]
+    for mark, text in ((b"VERSION=", version.encode()), (b"LOG=", log.encode())):
+        data = data.replace(mark + bytes(len(text)), mark + text)
     return data.replace(b"PACE=0", b"PACE=%d" % paced)
 
 
@@ -67,14 +60,11 @@ class FakeReleases:
 
     def events(self, event: str, what: str = "main") -> list[tuple[str, str]]:
         """Return version and hash of the input of each such event, in order."""
-        lines = (
-            [line.split() for line in self.log.read_text().splitlines()]
-            if self.log.exists()
-            else []
-        )
+        lines = self.log.read_text().splitlines() if self.log.exists() else []
+        words = map(str.split, lines)
         return [
             (version, digest)
-            for kind, version, digest, kind_of_run, _ in lines
+            for kind, version, digest, kind_of_run, _ in words
             if (kind, kind_of_run) == (event, what)
         ]
 
@@ -95,34 +85,20 @@ def fake_releases(
     their numbers go on. then_released: make that release, too. paced: for tests that
     stop or kill what compiles.
     """
-    log, index, versions = (
-        folder / "compiles.log",
-        folder / "index",
-        [f"1.{minor}.0" for minor in range(count)],
-    )
+    log, index = folder / "compiles.log", folder / "index"
+    versions = [f"1.{minor}.0" for minor in range(count)]
     versions += [f"1.{count}.0rc202601{day:02}" for day in range(1, nightlies + 1)]
     versions += [f"1.{count}.0"] if then_released else []
     index.mkdir(parents=True)
-    for minor, version in enumerate(versions):
-        written = str(log) if logged else ""
-        payload = compiler(minor, version, written, paced=paced)
+    for number, version in enumerate(versions):
+        payload = compiler(number, version, str(log) if logged else "", paced=paced)
         make_wheel(index, version, payload=payload)
-    links = "".join(
-        f"<a href={path.name}>{path.name}</a><br>"
-        for path in sorted(index.glob("*rc*.whl"))
-    )
-    (index / "links.html").write_text(
-        f"<!DOCTYPE html><html><body>{links}</body></html>"
-    )
+    days = {name: f"2025-01-{day:02}" for day, name in enumerate(versions, 1)}
+    # nightlies are on a page of their own
+    released = {name: day for name, day in days.items() if "rc" not in name}
     with serve(index) as served:
-        served.publish_dated(
-            "iree-base-compiler",
-            {
-                name: f"2025-01-{day:02}"
-                for day, name in enumerate(versions, 1)
-                if "rc" not in name  # those are on the page of nightlies only
-            },
-        )
+        served.publish_dated(NAME, released)
+        served.publish_links(pattern="*rc*.whl")
         yield FakeReleases(served.url, log, tuple(versions))
 
 
@@ -142,18 +118,12 @@ def repository(folder: Path, count: int, base: Path) -> str:
     base: an installation of revision 0, which a build copies and marks.
     """
     folder.mkdir()
-    subprocess.run(["git", "init", "-q", "-b", "main"], cwd=folder, check=True)
     for number in range(count):
         (folder / "REVISION").write_text(f"{number:03}")
         day = f"2025-02-{number + 1:02}T12:00:00+0000"
         env = os.environ | _PEOPLE | {"GIT_AUTHOR_DATE": day, "GIT_COMMITTER_DATE": day}
-        subprocess.run(["git", "add", "."], cwd=folder, check=True)
-        subprocess.run(
-            ["git", "commit", "-q", "-m", f"Change {number} (#{100 + number})"],
-            cwd=folder,
-            env=env,
-            check=True,
-        )
+        commit = f"git init -q -b main; git add .; git commit -qm 'Change {number} (#{100 + number})'"
+        subprocess.run(["sh", "-ec", commit], cwd=folder, env=env, check=True)
     commands = [
         f'cp -r "{base}/tools" "$TRIAGE_OUT/"',
         'sed -i "s/REVISION=000/REVISION=$(cat "$TRIAGE_SOURCE/REVISION")/" "$TRIAGE_OUT/tools/iree-compile"',
@@ -209,12 +179,11 @@ def environment(releases: FakeReleases, home: Path) -> dict[str, str]:
     """Return the environment for triage: the index, a home, and the program `triage` on
     the PATH.
     """
-    return os.environ | {
+    given = {
         "TRIAGE_HOME": str(home),
         "TRIAGE_INDEX_URL": releases.url,
         "PYTHONPATH": str(Path(__file__).with_name("unsealed_logs")),
-        "TRIAGE_TEST_LOGS": os.environ.get(
-            "TRIAGE_TEST_LOGS", str(releases.log.parent)
-        ),
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
     }
+    # outside of tests, nothing has set it
+    return {"TRIAGE_TEST_LOGS": str(releases.log.parent), **os.environ, **given}

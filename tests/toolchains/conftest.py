@@ -28,5 +28,5 @@ def loopback(
 
 
 @pytest.fixture
-def workspace(tmp_path: Path) -> Workspace:
-    return Workspace(Home(tmp_path / "home"))
+def workspace(home: Path) -> Workspace:
+    return Workspace(Home(home))

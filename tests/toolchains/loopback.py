@@ -20,6 +20,7 @@ from tests.loopback_server import serving
 from triage.model.content import Address
 
 NAME = "iree-base-compiler"
+PROGRAM = "iree/compiler/_mlir_libs/iree-compile"
 
 
 def wheel(
@@ -27,7 +28,6 @@ def wheel(
     version: str = "1.0.0",
     *,
     distribution: str = NAME,
-    tag: str = "py3-none-any",
     requires: str = "",
     link: str = "",
 ) -> bytes:
@@ -36,22 +36,22 @@ def wheel(
     metadata = f"Metadata-Version: 2.1\nName: {distribution}\nVersion: {version}\n"
     if requires:
         metadata += f"Requires-Dist: {requires}\n"
-    kind = f"Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: {tag}\n"
-    record = "".join(
-        f"{path},sha256={hashlib.sha256(data).hexdigest()},{len(data)}\n"
-        for path, data in files.items()
-    )
-    entries = [(0o100755, path, data) for path, data in files.items()]
-    for name, text in (("METADATA", metadata), ("WHEEL", kind), ("RECORD", record)):
-        entries.append((0o100644, f"{about}/{name}", text.encode()))
-    if link:
-        entries.append((0o120777, "iree/link", link.encode()))
+    kind = b"Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
     sink = io.BytesIO()
-    with zipfile.ZipFile(sink, "w", zipfile.ZIP_DEFLATED) as archive:
-        for mode, path, data in entries:
+    with zipfile.ZipFile(sink, "w") as archive:
+
+        def add(path: str, data: bytes, mode: int = 0o100755) -> None:
             info = zipfile.ZipInfo(path)
             info.external_attr = mode << 16
             archive.writestr(info, data)
+
+        for path, data in files.items():
+            add(path, data)
+        add(f"{about}/METADATA", metadata.encode())
+        add(f"{about}/WHEEL", kind)
+        add(f"{about}/RECORD", b"")
+        if link:
+            add("iree/link", link.encode(), 0o120777)
     return sink.getvalue()
 
 
@@ -64,17 +64,13 @@ def make_wheel(
     distribution: str = NAME,
     tag: str = "py3-none-any",
     requires: str = "",
-) -> Path:
+) -> None:
     """Write a wheel with one program in it, or with some files."""
-    program = f"{distribution}.bin"
-    if distribution == NAME:
-        program = "iree/compiler/_mlir_libs/iree-compile"
-    files = {program: payload} if files is None else files
-    path = folder / f"{distribution.replace('-', '_')}-{version}-{tag}.whl"
-    path.write_bytes(
-        wheel(files, version, distribution=distribution, tag=tag, requires=requires)
-    )
-    return path
+    if files is None:
+        files = {PROGRAM if distribution == NAME else f"{distribution}.bin": payload}
+    data = wheel(files, version, distribution=distribution, requires=requires)
+    name = f"{distribution.replace('-', '_')}-{version}-{tag}.whl"
+    (folder / name).write_bytes(data)
 
 
 @dataclass
@@ -86,9 +82,6 @@ class LoopbackIndex:
     url: Address
     folder: Path
     requests: list[str] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        self.url = Address(self.url)
 
     def publish(self) -> None:
         """Write the project's page for the wheels that are in the folder now."""
@@ -112,6 +105,17 @@ class LoopbackIndex:
         path = self.folder / "simple" / distribution / "index.html"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(page))
+
+    def publish_links(self, pattern: str) -> str:
+        """Write a page of links to files that fit a pattern; return its address."""
+        files = sorted(self.folder.glob(pattern))
+        links = "".join(
+            f"<a href={file.relative_to(self.folder)}>{file.name}</a><br>"
+            for file in files
+        )
+        page = f"<!DOCTYPE html><html><body>{links}</body></html>"
+        (self.folder / "links.html").write_text(page)
+        return self.url.full.replace("/simple/", "/links.html")
 
 
 @contextmanager
@@ -137,4 +141,4 @@ def serve(folder: Path, login: str | None = None) -> Iterator[LoopbackIndex]:
             return super().guess_type(path)
 
     with serving(partial(Handler, directory=str(folder))) as url:
-        yield LoopbackIndex(Address(f"{url}/simple/"), folder, requests=requests)
+        yield LoopbackIndex(Address(f"{url}/simple/"), folder, requests)
