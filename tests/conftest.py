@@ -19,6 +19,7 @@ from hypothesis import HealthCheck, settings
 from typer.testing import CliRunner
 
 from tests.browser import CHROMIUM, launched
+from tests.fake_releases import fake_releases
 from tests.unsealed_logs.sitecustomize import let_fakes_write
 from triage.cli.app import app
 from triage.processes import sealing
@@ -91,6 +92,29 @@ def shared_home(home: Path) -> Path:
     (cache / "state-of-tests").mkdir(exist_ok=True)
     (home / "state").symlink_to(cache / "state-of-tests")
     return home
+
+
+@pytest.fixture(scope="session")
+def release_index(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of an index with the fake releases 1.0.0 to 1.5.0."""
+    with fake_releases(tmp_path_factory.mktemp("index"), 6, logged=False) as releases:
+        yield releases.url
+
+
+@pytest.fixture(scope="session")
+def toolchains(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of all installed fake releases."""
+    return tmp_path_factory.mktemp("toolchains")
+
+
+@pytest.fixture
+def with_releases(
+    home: Path, release_index: str, toolchains: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Let commands use the fake releases. Each is installed once for all tests."""
+    home.mkdir()
+    (home / "toolchains").symlink_to(toolchains)
+    monkeypatch.setenv("TRIAGE_INDEX_URL", release_index)
 
 
 @pytest.fixture

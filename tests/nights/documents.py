@@ -5,6 +5,7 @@ passes although a failure is expected, U is untestable, - has no result.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from triage.investigate.result import CaseResult
@@ -47,34 +48,28 @@ FAILURES = {
 
 def night(day: int, letters: Mapping[str, str], **values: Any) -> Night:
     """Return a night of January 2026 with one letter for each case."""
-    cases = values.pop(
-        "cases",
-        [
-            case_result(name, letter)
-            for name, letter in letters.items()
-            if letter != "-"
-        ],
+    tested = {name: letter for name, letter in letters.items() if letter != "-"}
+    cases = values.get("cases") or [case_result(*case) for case in tested.items()]
+    made = Night(
+        schema=SCHEMA,
+        toolchain=Revision(nightly_name(day), f"{day:040x}", f"2026-01-{day:02}"),
+        baseline=OLD,
+        kind=ToolchainKind.NIGHTLY,
+        compiler="iree",
+        title="IREE",
+        started=f"2026-01-{day:02}T02:00:00+00:00",
+        cases=cases,
+        clusters=clusters_of(cases),
     )
-    known = {
-        "schema": SCHEMA,
-        "toolchain": Revision(nightly_name(day), f"{day:040x}", f"2026-01-{day:02}"),
-        "baseline": OLD,
-        "kind": ToolchainKind.NIGHTLY,
-        "compiler": "iree",
-        "title": "IREE",
-        "started": f"2026-01-{day:02}T02:00:00+00:00",
-        "cases": cases,
-        "clusters": clusters_of(cases),
-    }
-    return Night(**{**known, **values})
+    return replace(made, **values)
 
 
 def nights(histories: Mapping[str, str]) -> list[Night]:
     """Return a night for each letter of the histories, which are of equal length."""
-    count = len(next(iter(histories.values())))
+    rows = zip(*histories.values(), strict=True)
     return [
-        night(at + 1, {name: letters[at] for name, letters in histories.items()})
-        for at in range(count)
+        night(day, dict(zip(histories, letters, strict=True)))
+        for day, letters in enumerate(rows, 1)
     ]
 
 
@@ -82,21 +77,20 @@ def case_result(
     name: str, letter: str, old: str = "P", *, flaky: bool = False, **values: Any
 ) -> CaseResult:
     """Return a case with one letter, and another one on the baseline."""
-    baseline = _result(name, old)
-    result = _result(name, letter, flaky=flaky)
-    known: dict[str, Any] = {
-        **vars(result),
-        "suite": "ops",
-        "compiler": "iree",
-        "target": Target("llvm-cpu"),
-        "stages": [Stage.COMPILE],
-        "change": change_between(baseline, result),
-        "baseline": baseline,
-    }
-    return CaseResult(**{**known, **values})
+    baseline, result = _result(name, old), _result(name, letter)
+    made = CaseResult(
+        **vars(replace(result, flaky=flaky)),
+        suite="ops",
+        compiler="iree",
+        target=Target("llvm-cpu"),
+        stages=[Stage.COMPILE],
+        change=change_between(baseline, result),
+        baseline=baseline,
+    )
+    return replace(made, **values)
 
 
-def _result(name: str, letter: str, *, flaky: bool = False) -> ProbeResult:
+def _result(name: str, letter: str) -> ProbeResult:
     return ProbeResult(
         case=name,
         recipe=name.partition("[")[0],
@@ -106,6 +100,5 @@ def _result(name: str, letter: str, *, flaky: bool = False) -> ProbeResult:
         failure=FAILURES.get(letter),
         reason="no backend" if letter == "U" else None,
         cause=Cause.FLAG if letter == "U" else None,
-        flaky=flaky,
         cpu_seconds=1.5 if letter == "P" else 0.0,
     )
