@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from tests.bisect.letters import (
     LetterRegistry,
     case_named,
+    index_of,
     outcome,
     search_along,
 )
@@ -64,7 +65,7 @@ class FlakyEngine:
 
     def probe_all(self, jobs: Sequence[ProbeJob], what: str = "") -> Iterator[Probe]:
         for job in jobs:
-            index = _index(job.ref.revision.name)
+            index = index_of(job.ref.revision)
             cached = not job.fresh and index in self._cached
             if not cached:
                 self.asked.append(index)
@@ -89,25 +90,16 @@ def search(world: World, seed: int) -> Found:
     which.
     """
     kind = BisectKind.FIX if world.finds_fix else BisectKind.REGRESSION
-    engine, case, size = (
-        FlakyEngine(world, seed),
-        case_named("case"),
-        len(world.letters),
-    )
-    request = BisectRequest(engine, case, kind=kind)  # type: ignore[arg-type]
+    engine, size = FlakyEngine(world, seed), len(world.letters)
     if world.commits:
         prices = [1.0] * size
         answer = find_changes(search_along(engine, prices, world.weights, kind))
     else:
+        request = BisectRequest(engine, case_named("case"), kind=kind)  # type: ignore[arg-type]
         ends = ("1.0.0", f"1.{size - 1}.0") if world.ends_named else (None, None)
         answer = bisect_between(request, *ends)
     before, after = (
-        _index(revision.name) if revision else -1
+        index_of(revision) if revision else -1
         for revision in (answer.before, answer.after)
     )
     return Found(answer.confirmed, before, after, len(engine.asked), engine.seen_before)
-
-
-def _index(name: str) -> int:
-    """Return the index of a candidate: commits are named c7, releases 1.7.0."""
-    return int(name[1:] if name.startswith("c") else name.split(".")[1])

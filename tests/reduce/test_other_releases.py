@@ -9,7 +9,6 @@ import pytest
 
 from tests.conftest import Triage
 from tests.fake_releases import recipe
-from tests.guards.test_fast import index, with_releases  # noqa: F401 - fixtures
 
 pytestmark = pytest.mark.usefixtures("with_releases")
 
