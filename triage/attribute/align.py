@@ -13,7 +13,7 @@ from triage.mlir.fingerprint import Fingerprint, IrDump, combined, values_by_key
 from triage.model.execution import PassName
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class FunctionState:
     """A function, or the program, after a pass changed it. `index` is the number of the
     dump.
@@ -50,7 +50,7 @@ def _same_decisions(good: FunctionState, bad: FunctionState) -> bool:
     return agree or _same_ir(good, bad)
 
 
-@dataclass(slots=True)
+@dataclass
 class Trace:
     """The states of one run."""
 
@@ -121,7 +121,7 @@ def _class_of(after: PassName) -> str:
     return after.name.removesuffix("Pass")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Pair:
     """Both runs after a pass that changed the IR of at least one of them."""
 
@@ -152,7 +152,7 @@ class Pair:
         return state.index if state else 0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Divergence:
     """The passes at which two runs diverge, in a device function or in the program."""
 
@@ -175,7 +175,7 @@ class Divergence:
         return first.dump_index if first else math.inf, self.other is None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Traces:
     """The traces of both runs."""
 

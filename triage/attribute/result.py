@@ -28,7 +28,7 @@ class ComparisonResult(StrEnum):
     INCONCLUSIVE = "inconclusive"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Difference:
     """A count of operations or a choice that differs between the two compilers."""
 
@@ -37,7 +37,7 @@ class Difference:
     bad: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class DivergingPass:
     """A pass after which the IR of both compilers differs."""
 
@@ -82,7 +82,7 @@ class DivergingPass:
         return name
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Attribution(MayLackAnswer):
     """Which pass makes the difference between two compilers."""
 

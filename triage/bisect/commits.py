@@ -28,7 +28,7 @@ _SHORT_SHA = 10  # digits of a sha that name a commit
 _NO_COMPILER = "no source has a compiler of this commit (--build builds it from source)"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class LineEnd:
     """One end of a line of commits."""
 

@@ -33,7 +33,7 @@ from triage.model.revision import Revision
 from triage.toolchains.registry import ToolchainRef
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class StatusChange:
     """Two releases with different statuses and no probe between them."""
 
@@ -43,7 +43,7 @@ class StatusChange:
     to: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class History:
     """One case across releases, oldest first."""
 
@@ -89,7 +89,7 @@ class History:
         return [list(group) for _, group in groups]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Histories:
     """The result of `triage history`."""
 
@@ -158,7 +158,7 @@ def stored_failures(engine: Engine, case: Case) -> tuple[Failure, ...]:
     return ()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class KnownReleases:
     """Neighbouring releases on which a case ended alike. outcome: passed, failed,
     untestable, or not tried.

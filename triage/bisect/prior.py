@@ -38,7 +38,7 @@ _AGAIN = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Suspicion:
     """How likely a commit is the culprit, and why."""
 

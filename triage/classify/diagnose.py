@@ -47,7 +47,7 @@ class LogStatus(StrEnum):
     NO_FAILURES = "no failures"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ClassifiedLog:
     """A log with its failures, the root cause first."""
 
@@ -65,7 +65,7 @@ class ClassifiedLog:
         return LogStatus.NO_FAILURES
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ClassifiedLogs:
     """The result of `triage classify`."""
 
@@ -107,7 +107,7 @@ def classify_log(log: Path | BinaryIO, rules: RuleSet) -> ClassifiedLog:
     return ClassifiedLog(name, failures_of(causes), likeliest)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Diagnosis:
     """What a run failed with."""
 

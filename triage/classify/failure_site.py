@@ -79,7 +79,7 @@ def is_of_header(symbol: str) -> bool:
     return _names_pattern("header_frames").match(symbol) is not None
 
 
-@dataclass(slots=True)
+@dataclass
 class Stack:
     """The frames of one crash as they are read."""
 

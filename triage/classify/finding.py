@@ -57,7 +57,7 @@ def normalise(message: str) -> str:
     return text.strip(" .:;,")[:_SIGNATURE_LENGTH].rstrip()
 
 
-@dataclass(slots=True)
+@dataclass
 class Finding:
     """One match of a rule in the output."""
 

@@ -164,7 +164,7 @@ def _without_passed_tests(
     yield from held
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class LogLine:
     """A line without prefixes."""
 
@@ -245,7 +245,7 @@ _COMPILER_SOURCE = re.compile(r"\A\S*[/\\]\w+\.cpp:\d+: ")
 _PROGRAM = re.compile(r"[\w./+@-]+\Z")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Diagnostic:
     """`LOCATION: severity: message`."""
 

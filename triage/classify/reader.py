@@ -71,7 +71,7 @@ _BROKEN = re.compile(
 )
 
 
-@dataclass(slots=True)
+@dataclass
 class Traceback:
     """A Python traceback as it is read."""
 
@@ -98,7 +98,7 @@ class Traceback:
         return bool(is_loose or EXCEPTION.match(text))
 
 
-@dataclass(slots=True)
+@dataclass
 class Shape:
     """How often lines were read that differ only in names and numbers."""
 

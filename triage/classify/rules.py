@@ -114,7 +114,6 @@ Regex = Annotated[str, Check(_regex)]
 class Strict:
     """A mapping of a rule file. Other keys than its fields are mistakes."""
 
-    __slots__ = ()
     __pydantic_config__: ClassVar = {"extra": "forbid"}
 
 
@@ -135,7 +134,7 @@ class MatchScope(StrEnum):
 PLAIN = (MatchScope.LINE, MatchScope.CRASH)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Pattern(Strict):
     """One wording of a failure."""
 
@@ -151,7 +150,7 @@ class Pattern(Strict):
     """The `required_literals` of the regex."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class RemedyCandidate(Strict):
     """What `triage remedy` may try against a failure class."""
 
@@ -173,7 +172,7 @@ class RemedyCandidate(Strict):
     values: tuple[Detail, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class RuleExample(Strict):
     """Output as a compiler prints it, with the details and the signature that must be
     read from it.
@@ -184,7 +183,7 @@ class RuleExample(Strict):
     signature: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class LinesAbove(Strict):
     """A regex for the lines above the match."""
 
@@ -193,7 +192,7 @@ class LinesAbove(Strict):
     """Search the lines only if this regex matches the text of the match."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Rule(Strict):
     """One failure class."""
 
@@ -300,7 +299,7 @@ class RuleSet:
         return {rule.name: rule for rule in self.rules}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class RuleFile(Strict):
     """The content of a file of rules."""
 

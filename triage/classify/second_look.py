@@ -99,7 +99,7 @@ def _ranked(lines: Sequence[LogLine]) -> list[tuple[float, LogLine]]:
     return sorted(scored, key=lambda pair: -pair[0])
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class SuspiciousLine:
     """A line of a log that sounds like a failure."""
 

@@ -45,7 +45,7 @@ def family_yaml(family: type[object], name: str) -> Any:
     return yaml.safe_load(file.read_text("utf-8")) if file.is_file() else None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Description:
     """What an installed compiler reports about itself."""
 
@@ -76,7 +76,7 @@ def pep440(text: str | None) -> str | None:
     return str(version) if version else None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Wheel:
     """A release is one unpacked wheel."""
 
@@ -86,7 +86,7 @@ class Wheel:
     """
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Environment:
     """A release is a virtual environment with the package and its dependencies."""
 
@@ -101,7 +101,7 @@ class Environment:
 Packaging = Wheel | Environment
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Needs:
     """What a compile reads besides its input."""
 
@@ -120,7 +120,7 @@ def environment_needs(environment: Path, *files: Path) -> Needs:
     return Needs((environment, *sources, *files), python)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class IssueForm:
     """The headings of a project's form for bug reports. A section without a heading
     follows under the heading before it.
@@ -135,7 +135,7 @@ class IssueForm:
     """The git tag of a release; `{}` stands for its version."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class OptionCatalog:
     """Which options of a compiler `triage remedy` tries, from the family's
     `options.yaml`. A prefix is the beginning of an option's name.
@@ -181,7 +181,7 @@ class Severity(StrEnum):
     ADVICE = "advice"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class LintRule:
     """One check of a program."""
 
@@ -192,7 +192,7 @@ class LintRule:
     """What it looks for, in one sentence."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Located:
     """Something that may have a position in the program; a flag has none."""
 
@@ -204,7 +204,7 @@ class Located:
         return str(self.position) if self.position else None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class LintFinding(Located):
     """A finding of one rule."""
 
@@ -213,7 +213,7 @@ class LintFinding(Located):
     message: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ProgramDevice(Located):
     """A device that a program refers to. Its position is the first reference."""
 
@@ -223,7 +223,7 @@ class ProgramDevice(Located):
     references: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class LintedCase:
     """What the rules found in the program of a case."""
 

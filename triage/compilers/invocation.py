@@ -34,7 +34,7 @@ QUICK_OPTION = "--benchmark_min_time=0.1s"
 _REPORT = re.compile(r"^triage: (\{.*\})[ \t]*$", re.MULTILINE)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Invocation:
     """The command line of a compile. Only `options` are part of its key in the result
     cache.
@@ -75,7 +75,7 @@ class Invocation:
         return [*start, *self.options, *self.printing, str(source), "-o", str(output)]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class MlirTools:
     """The MLIR tools of a toolchain."""
 
@@ -114,7 +114,7 @@ def ask_compiler(argv: Sequence[str], seal: Seal) -> Execution:
     return answer
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class RunFacts:
     """The facts in lines that start with `triage: `, of a compile or a run."""
 
@@ -153,7 +153,7 @@ def readable_output(text: str) -> str:
     return _REPORT.sub("", text)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Surroundings:
     """What a run needs of this machine besides its files."""
 
@@ -310,7 +310,7 @@ def measured_seconds(output: str, *, cpu: bool = False) -> list[float]:
         return []
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class IrPrinter:
     """Options with which a compiler names its passes, with the headers of MLIR's dumps:
     `// -----// IR Dump After NAME (ARGUMENT) //----- //`. `Failed` follows the NAME of

@@ -60,7 +60,7 @@ _NAMES_A_FILE = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ShellCommand:
     """A call of a compiler."""
 
@@ -72,7 +72,7 @@ class ShellCommand:
     """`NAME=VALUE` in front of it. They are not set."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class PastedProgram:
     """A program in a text."""
 
@@ -81,7 +81,7 @@ class PastedProgram:
     """Of the file to write it to."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class RecipeRequest:
     """What a user says about a new recipe."""
 
@@ -152,7 +152,7 @@ class RecipeStarter:
         return None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Found:
     """The programs of one family in a text, and the calls of its compiler."""
 

@@ -52,7 +52,7 @@ for result, expected in zip(results, [{expected}]):
 """
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class PythonFunction:
     """A kernel function in a Python file."""
 
@@ -61,7 +61,7 @@ class PythonFunction:
     parameters: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class StandaloneCompile:
     """A compile that a reproducer repeats."""
 
@@ -83,7 +83,7 @@ class StandaloneCompile:
     """The command that runs the compiled file; empty if it is not run."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class StandaloneCall:
     """The commands of a reproducer, for its README and its shell script.
 

@@ -46,7 +46,7 @@ _ONE_THREAD = "--device=local-sync"
 # Programs
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class TimedProgram:
     """A function of a compiled program, which can be measured."""
 
@@ -186,7 +186,7 @@ def _compiled_programs(
 # Their comparison
 
 
-@dataclass(slots=True)
+@dataclass
 class Series(Contender):
     """The times of one function in one configuration."""
 
@@ -219,7 +219,7 @@ class Series(Contender):
         return getattr(self.change, "high", None)
 
 
-@dataclass(slots=True)
+@dataclass
 class Benchmark:
     """Times of all configurations. While `measure` runs it holds what is known so far,
     which can be reported at any time.

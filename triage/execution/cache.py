@@ -66,7 +66,7 @@ _CORRUPT = (
 _LARGEST_RECORD = 256 << 20  # bytes of JSON
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Record:
     """The facts of one task. They are judged on every reading, so that better rules
     apply to old facts.

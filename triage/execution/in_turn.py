@@ -40,7 +40,7 @@ class Pace(StrEnum):
     NOISY = "too noisy"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Ratio:
     """The ratio of two times, and its interval."""
 
@@ -89,7 +89,7 @@ Sampler = Callable[[], float | NoAnswer]
 """Measures something once, such as a time in seconds."""
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(kw_only=True)
 class Contender:
     """Something that is measured in turn with others."""
 

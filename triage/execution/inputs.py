@@ -133,7 +133,7 @@ def _digest(path: Path) -> str:
     return sha256("".join(lines).encode()).hexdigest()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _Maker:
     """A program that makes a file of a source file: a generator prints it, an importer
     writes it to the file that `-o` names.

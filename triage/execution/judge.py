@@ -462,7 +462,7 @@ class RunResults:
         return cls([result_of(probe) for probe in probes], cases)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class PlannedProbe:
     """A probe that a dry run does not make."""
 
@@ -473,7 +473,7 @@ class PlannedProbe:
     installed: bool
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Forecast:
     """The probes of a dry run."""
 

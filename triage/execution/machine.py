@@ -33,7 +33,7 @@ class Grade(StrEnum):
     """Compiling or installing cannot work."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class MachineCheck:
     """One check: what was found, and what to do about it."""
 

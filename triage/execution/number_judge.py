@@ -50,7 +50,7 @@ Measure = Callable[[Case, ToolchainRef], Sampler]
 """Returns what measures a case once."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Metric:
     """A number measured of a successful compile, which is worse if it is larger. Either
     triage measures it, such as the CPU seconds or the run time of the output, or the

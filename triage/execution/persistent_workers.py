@@ -26,7 +26,7 @@ from triage.processes.sealing import Seal
 from triage.recipes.run_values import file_value
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class WorkerAnswer:
     """The answer of a persistent worker about a program."""
 

@@ -68,7 +68,7 @@ class Naming(StrEnum):
     """
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class AnyOf:
     """Set as soon as one of two stop signals is."""
 
@@ -79,7 +79,7 @@ class AnyOf:
         return self.first.is_set() or (self.second is not None and self.second.is_set())
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ProbeJob:
     """One probe to make."""
 
@@ -147,7 +147,7 @@ def sealed_execution(
     return replace(execution, refused=refused)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Prepared:
     """A file or folder to use, and the SHA-256 of its bytes."""
 
@@ -159,7 +159,7 @@ class Prepared:
     """The files next to it that it mentions."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class RunTask:
     """A run that can be made."""
 

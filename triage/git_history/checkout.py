@@ -17,7 +17,7 @@ from triage.processes.process import StopSignal
 _TIMEOUT = 3600.0  # seconds; the first fetch of large submodules is slow
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Checkout:
     """A private clone of a user's repository, at one commit at a time. No other process
     uses it.

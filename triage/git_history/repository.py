@@ -318,7 +318,7 @@ def title(subject: str) -> str:
     return _SQUASHED.sub("", subject)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Links:
     """The web pages of one repository; `web` has no slash at its end."""
 

@@ -36,7 +36,7 @@ def first_parents(repository: Repository, *words: str) -> tuple[Commit, ...]:
     )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class CommitPosition:
     """The position of a commit on a timeline."""
 
@@ -49,7 +49,7 @@ class CommitPosition:
     """Whether the commit itself is on the timeline."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Fork:
     """A first-parent history that leaves a timeline."""
 

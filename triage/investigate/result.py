@@ -68,7 +68,7 @@ NEW_FAILURES = (
 )
 
 
-@dataclass(frozen=True, order=True, slots=True)
+@dataclass(frozen=True, order=True)
 class ClusterKey:
     """Identifies a failure in all nights. A failure of one backend is not known because
     another backend has its signature.

@@ -27,7 +27,7 @@ _MAX_DETAIL = 200  # characters of an attribute
 _LOCATION = re.compile(r" loc\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Vocabulary:
     """The names in a family's IR that a comparison must know. The IR is in MLIR's
     generic form.
@@ -62,7 +62,7 @@ class Vocabulary:
     """
 
 
-@dataclass(slots=True)
+@dataclass
 class Fingerprint:
     """What is compared of a function or a module. It adds up: names, order and nesting
     do not count.
@@ -143,7 +143,7 @@ def combined(fingerprints: Iterable[Fingerprint]) -> Fingerprint:
     return total
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class PrintedModule:
     """Fingerprints of one piece of printed IR."""
 
@@ -160,7 +160,7 @@ class PrintedModule:
         return all(function != self.whole for function in self.functions.values())
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class IrDump:
     """The IR after a pass."""
 
@@ -172,7 +172,7 @@ class IrDump:
     module: PrintedModule
 
 
-@dataclass(slots=True)
+@dataclass
 class _OpenOperation:
     """An operation whose regions are being read."""
 

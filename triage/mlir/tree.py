@@ -14,7 +14,7 @@ CANONICALIZE = ("--canonicalize", "--cse")
 _FUNCTION_TYPE = "function_type"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class SourcePosition:
     """A position in a source file; line and column count from 1."""
 
@@ -26,7 +26,7 @@ class SourcePosition:
         return f"{self.file}:{self.line}:{self.column}"
 
 
-@dataclass(eq=False, slots=True)
+@dataclass(eq=False)
 class Value:
     """A result of an operation or an argument of a block, compared by identity."""
 
@@ -37,7 +37,7 @@ class Value:
     """Only arguments of blocks have one."""
 
 
-@dataclass(eq=False, slots=True)
+@dataclass(eq=False)
 class Operation:
     """An operation. `properties` and `attributes` map names to text, which is empty for
     a unit attribute.
@@ -84,7 +84,7 @@ class Operation:
             yield from region.walk()
 
 
-@dataclass(eq=False, slots=True)
+@dataclass(eq=False)
 class Block:
     """Arguments and operations; the last operation is the terminator if the dialect
     requires one.
@@ -94,7 +94,7 @@ class Block:
     operations: list[Operation] = field(default_factory=list)
 
 
-@dataclass(eq=False, slots=True)
+@dataclass(eq=False)
 class Region:
     """Blocks, the entry block first."""
 
@@ -107,7 +107,7 @@ class Region:
                 yield from operation.walk()
 
 
-@dataclass(eq=False, slots=True)
+@dataclass(eq=False)
 class Module:
     """A module with its aliases (`#name` or `!name` -> text) and the resource section
     at its end (`trailer`).

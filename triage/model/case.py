@@ -40,7 +40,7 @@ _SINCE = "First version it holds for (default: all)."
 _UNTIL = "First version it no longer holds for."
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Input:
     """The input of a recipe."""
 
@@ -64,7 +64,7 @@ class Input:
         return self.imported or self.kind is InputKind.GENERATOR
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Target:
     """What is compiled for."""
 
@@ -81,7 +81,7 @@ class Target:
     )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Flag:
     """A compiler flag for versions in [since, until)."""
 
@@ -92,7 +92,7 @@ class Flag:
     until: Release | None = file_key(None, _UNTIL, "3.9.0")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Reference:
     """Another compile of a case, whose results are expected."""
 
@@ -117,7 +117,7 @@ class Generator(Protocol):
         """Write the file. Raises ValueError, which says why it cannot be written."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Artifact:
     """A file that a suite needs and does not contain."""
 
@@ -125,7 +125,7 @@ class Artifact:
     source: Address | Generator  # or what writes it
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Library:
     """A second program that a run loads. It is compiled with its own flags."""
 
@@ -261,7 +261,7 @@ class CaseSpec:
         return frozenset()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Expectation:
     """A known failure: `triage run` reports it as xfail, and a case that passes instead
     as xpass.
@@ -280,7 +280,7 @@ class Expectation:
     stage: Stage | None = file_key(None, "Stage that fails.", "run")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Case:
     """One compile, and one run if `run` is set: a recipe with one combination of its
     matrix.

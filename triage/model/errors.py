@@ -45,7 +45,7 @@ class Interrupted(TriageError):
     exit_code = 130
 
 
-@dataclass(frozen=True, slots=True, order=True)
+@dataclass(frozen=True, order=True)
 class Problem:
     """One mistake in a file. `line` and `column` count from 1; None for the file as a
     whole.

@@ -49,7 +49,7 @@ class Stage(StrEnum):
     BENCHMARK = "benchmark"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Limits:
     """What one run may use."""
 
@@ -78,7 +78,7 @@ class Limits:
         return f"{seconds}s"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Captured:
     """The beginning and the end of a stream as text. Between them, `dropped` bytes were
     not kept.
@@ -119,7 +119,7 @@ class Captured:
         return not self.dropped and not (self.head + self.tail).strip()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Execution:
     """One run of one process group. Times in seconds, memory in MiB, sizes in bytes."""
 
@@ -185,7 +185,7 @@ _DUMPED = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class PassName:
     """A pass: its class without namespaces, and its command-line argument if that was
     printed.

@@ -15,7 +15,7 @@ from triage.model.revision import Revision
 Detail = str | int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Advice:
     """A text that says what usually helps."""
 
@@ -23,7 +23,7 @@ class Advice:
     compiler: str | None = None  # the family that it is for (default: all)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Failure:
     """One diagnosed failure."""
 
@@ -92,7 +92,6 @@ OF_MACHINE = (Cause.ENVIRONMENT, Cause.TOOLCHAIN)
 class _Answer:
     """What an outcome says unless it has a field of its own."""
 
-    __slots__ = ()
     failure: Failure | None = None
     reason: str | None = None
     cause: Cause | None = None
@@ -100,7 +99,7 @@ class _Answer:
     warnings: tuple[Failure, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Passed(_Answer):
     """The case compiled and, if it is run, computed what it must."""
 
@@ -109,7 +108,7 @@ class Passed(_Answer):
     plain_status: ClassVar[str] = "passed"  # whatever the recipe expects
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Failed(_Answer):
     """The case failed."""
 
@@ -119,7 +118,7 @@ class Failed(_Answer):
     plain_status: ClassVar[str] = "failed"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class NoAnswer(_Answer):
     """Why there is no answer: a probe says nothing about the failure, or a search or a
     plan cannot be made.
@@ -138,7 +137,6 @@ Outcome = Passed | Failed | NoAnswer
 class MayLackAnswer:
     """The result of a search. If it has no answer, `unanswered` says why."""
 
-    __slots__ = ()
     unanswered: NoAnswer | None
 
     @in_json
@@ -184,7 +182,7 @@ class Measured:
     metrics: Mapping[str, float] = field(default_factory=dict)  # bytes, seconds, counts
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Probe:
     """The outcome of a case at a revision."""
 

@@ -10,7 +10,7 @@ from enum import StrEnum
 from pathlib import Path
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Revision:
     """A release, nightly or commit."""
 
@@ -33,7 +33,7 @@ class ToolchainKind(StrEnum):
     FOLDER = "folder"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Capabilities:
     """What a compiler supports, as it reports it. Flags are written without dashes."""
 
@@ -46,7 +46,7 @@ class Capabilities:
     stack_printer: int | None = None  # see `processes.crash_stack`
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Toolchain:
     """One installed compiler."""
 
@@ -64,7 +64,7 @@ class Toolchain:
     state: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Commit:
     """A commit of a first-parent line."""
 
@@ -81,7 +81,7 @@ class Commit:
         return Revision(self.sha[:10], self.sha, self.date[:10], self.subject)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class FamilyRef:
     """The name of a family. The name `command` alone stands for no compiler: its
     packages or its recipe say which one.

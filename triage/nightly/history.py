@@ -43,7 +43,7 @@ TIMES = {"run_seconds": "Run time", "cpu_seconds": "Compile time (CPU)"}
 """What pages draw as a line."""
 
 
-@dataclass(frozen=True, order=True, slots=True)
+@dataclass(frozen=True, order=True)
 class Track:
     """Results that may be compared with each other."""
 
@@ -76,7 +76,7 @@ def track_of(case: CaseResult, kind: ToolchainKind) -> Track:
     return Track(case.compiler, case.suite, target, kind)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class CaseRow:
     """What a store keeps of every case of a night."""
 
@@ -153,7 +153,7 @@ def rows_bytes(night: Night) -> bytes:
     return b"\n".join((short, rows))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class PastNight:
     """A night of a history. It is printed where a result came, was seen, or was
     gone.
@@ -226,7 +226,7 @@ class StateRun:
         return self.first.index <= night.index <= self.last.index
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(eq=False)
 class CaseHistory:
     """A case in all nights of its track."""
 
@@ -366,7 +366,7 @@ def is_older(toolchain: Revision, other: Revision) -> bool:
     return bool(toolchain.date and other.date and toolchain.date < other.date)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class TimeStep:
     """A lasting change of a time."""
 

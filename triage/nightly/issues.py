@@ -44,7 +44,7 @@ _TITLE = 200  # characters; GitHub takes 256
 _MARKER = re.compile(r"<!-- triage (\{.*?\}) -->")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class FailureRange:
     """The compilers between which a failure came, as far as they are known."""
 
@@ -64,7 +64,7 @@ class FailureRange:
         return is_same or is_older(self.after, other.before)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Marker:
     """The memory of an issue, hidden in its text."""
 
@@ -109,7 +109,7 @@ def with_marker(body: str, marker: Marker) -> str:
     return _MARKER.sub(lambda _: marker.text(), body, count=1)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class TrackedIssue:
     """An issue with the marker of this program. `state_reason` and `closed_on` are
     those that GitHub has of a closed issue.
@@ -139,7 +139,7 @@ class ActionKind(StrEnum):
     COMMENT = "comment"  # further cases fail with it, or it was investigated
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class IssueChange:
     """A change of an issue."""
 

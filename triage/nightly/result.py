@@ -42,7 +42,7 @@ class Action(StrEnum):
     INVESTIGATE = "investigate"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ToDo:
     """The one thing to do about a failure."""
 

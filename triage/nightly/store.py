@@ -38,7 +38,7 @@ _ISSUES = "issues.json"
 _LOG_PART = 16 << 10  # bytes at the beginning and at the end of a log that are stored
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class BackendVerdict:
     """The verdict of a night on one backend. `failures` counts different new failures,
     each of one or more cases.
@@ -59,7 +59,7 @@ class BackendVerdict:
     """Cases that became slower."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class NightSummary:
     """A stored night in the list of nights."""
 

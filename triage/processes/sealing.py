@@ -61,7 +61,7 @@ SYSTEM = tuple(map(Path, _SYSTEM.split()))
 _SINK = Path("/dev/null")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Seal:
     """What a program may read and write, besides `SYSTEM`. A folder stands for all that
     is below it. What does not exist is left out.
@@ -244,7 +244,7 @@ Line = tuple[int, int, int, int]
 """An instruction: its code, where to go on if it holds or not, and its operand."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class CallRule:
     """The answer to a system call if all conditions on its arguments hold."""
 

@@ -104,7 +104,7 @@ def _is_before(version: Version, bound: Version) -> bool:
     return version < bound
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ExpectationChange:
     """A known failure of a case that is added, removed or changed."""
 
@@ -113,7 +113,7 @@ class ExpectationChange:
     after: str | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class LeftCase:
     """A case whose known failures stay as they are, and why."""
 
@@ -121,7 +121,7 @@ class LeftCase:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class UpdatedFile:
     """A file of known failures after its update."""
 
@@ -135,7 +135,7 @@ class UpdatedFile:
     """Of a file that is written."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ExpectationUpdate:
     """The files of known failures that were updated to the results of a toolchain."""
 

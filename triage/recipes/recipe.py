@@ -56,7 +56,7 @@ EXPECT_FILE = re.compile(r"(?:^|.*[./])expect\.ya?ml$")
 """The name of a file of known failures; no recipe has such a name."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Setting:
     """Checks what depends on where a recipe is and on its compiler family."""
 
@@ -302,7 +302,7 @@ class Recipe:
         return case
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class RecipeFamily:
     """What a recipe for one compiler family may contain."""
 
@@ -380,7 +380,7 @@ def _with_any_scalar(schema: dict[str, Any]) -> dict[str, Any]:
     return schema
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class RecipeStart:
     """The contents of a new recipe."""
 

@@ -61,7 +61,7 @@ TOLERANCES: Mapping[str, float] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ValueText:
     """A value, split into type and content."""
 
@@ -254,7 +254,7 @@ def file_value(file: Path) -> str:
     return f"@{file}"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ValueType:
     """What a value of a type must be."""
 

@@ -46,7 +46,7 @@ from triage.toolchains.registry import ToolchainRef
 Array = np.ndarray[Any, Any]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Baseline:
     """The failure to keep and how a candidate's failure is compared with it."""
 

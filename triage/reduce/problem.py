@@ -32,7 +32,7 @@ class UnreadableError(Exception):
     """Why a program cannot be read in a form."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Entry:
     """What is run: a function, or a model, which has no name."""
 
@@ -231,7 +231,7 @@ class ReductionProblem:
 Pass = Callable[[ReductionProblem], None]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Form:
     """How programs of one form are read, and the passes that make them smaller."""
 

@@ -61,7 +61,7 @@ _PATH = re.compile(
 Clean = Callable[[str], str]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Reproducer:
     """A reduction ready to be written. No text contains a local path."""
 

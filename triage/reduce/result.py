@@ -20,7 +20,7 @@ from triage.model.outcome import (
 from triage.model.revision import Revision
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class SizeChange:
     """A size before and after the reduction."""
 
@@ -28,7 +28,7 @@ class SizeChange:
     after: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Reduction(MayLackAnswer):
     """A smaller program that fails as the original does, or the reason why there is
     none.
@@ -148,7 +148,7 @@ class ReplayState(StrEnum):
     UNTESTABLE = "untestable"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Replay:
     """A recorded reproducer and its results."""
 
@@ -197,7 +197,7 @@ class Replay:
         return not all(result.untestable for result in recorded or self.versions)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Replays:
     """Reproducers that were compiled again."""
 

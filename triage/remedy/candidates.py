@@ -46,7 +46,7 @@ _MOST_SPLITS = 12
 _SIZES = (64, 128, 256, 1024)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class RemedyRequest:
     """The case to find remedies for. It fails on `bad`, and passes on `good`."""
 
@@ -62,7 +62,7 @@ class RemedyRequest:
     """The time for trying candidates."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ChangedCase:
     """A change to try."""
 

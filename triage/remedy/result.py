@@ -37,7 +37,7 @@ class Weakness(StrEnum):
     CHECKS_LESS = "it only silences a check"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Change:
     """A change of a case that may make it compile."""
 
@@ -60,7 +60,7 @@ class Change:
         return " ".join([*parts, self.input_change or ""]).strip()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Remedy(Change):
     """A change that makes the case compile."""
 
@@ -116,7 +116,7 @@ class Remedy(Change):
         )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Remedies(MayLackAnswer):
     """The remedies of a failing case, the best first, or the reason why there is
     none.

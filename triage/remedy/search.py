@@ -69,7 +69,7 @@ def find_remedies(engine: Engine, request: RemedyRequest) -> Remedies:
     return replace(answer, tried=tried, left=left, unanswered=unanswered)
 
 
-@dataclass(slots=True)
+@dataclass
 class _Search:
     engine: Engine
     request: RemedyRequest

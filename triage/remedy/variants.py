@@ -32,7 +32,7 @@ class Variant(ProbeResult):
     """Whether it fails with the failure that is compared."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Variants:
     """The results of all variants, and what the failure depends on."""
 

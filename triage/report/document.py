@@ -15,7 +15,7 @@ from typing import Literal
 Style = Literal["plain", "good", "bad", "warning", "dim", "strong", "code"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Span:
     """A piece of text with a meaning, which each renderer shows in its own colours."""
 
@@ -33,7 +33,7 @@ Fact = tuple[str, Inline | None]
 TableRows = list[list[Inline]]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Heading:
     """A heading of the first, second or third level."""
 
@@ -41,21 +41,21 @@ class Heading:
     level: int = 2
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Bullets:
     """A list of short points."""
 
     items: Sequence[Inline]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Facts:
     """Names and what is known of each. An empty name continues the row above it."""
 
     rows: Sequence[tuple[str, Inline]]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Table:
     """A table. Columns in which every cell is empty are not shown."""
 
@@ -63,7 +63,7 @@ class Table:
     rows: Sequence[Sequence[Inline]]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Code:
     """Text that keeps its lines: a program, a command, compiler output."""
 
@@ -71,7 +71,7 @@ class Code:
     language: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Details:
     """Blocks that a page folds under a summary. A terminal shows only the summary,
     and the blocks with --verbose.
@@ -85,7 +85,7 @@ Block = Inline | Heading | Bullets | Facts | Table | Code | Details
 """A part of a document. A text is a paragraph."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Document:
     """A title and blocks. The terminal leaves the title out, because the command that
     was typed says it.

@@ -31,7 +31,7 @@ MANIFEST = "toolchain.json"
 _LOCK_TICK = 0.02  # seconds between attempts to lock a file
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Home:
     """The folders and files of `TRIAGE_HOME`."""
 
@@ -391,7 +391,7 @@ def _sizes(folder: Path) -> dict[str, int]:
     }
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class StoredEntry:
     """A toolchain, a builder, or a kept file with its checksum."""
 

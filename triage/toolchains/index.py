@@ -69,7 +69,7 @@ _ADVICE = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Release:
     """One version that has a wheel for this platform: a release, or a nightly."""
 
@@ -133,7 +133,7 @@ def host_of(url: str) -> str:
         return address
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Page:
     """A page of an index."""
 

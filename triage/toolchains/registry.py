@@ -55,7 +55,7 @@ def recorded_rev(name: str, commit: str | None = None) -> str:
     raise BadInput(f"{name!r} is not a release, a nightly or a commit")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ToolchainRef:
     """A revision, and how to obtain its compiler: by `release`, `path` or `bring`."""
 

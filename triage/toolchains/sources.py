@@ -41,7 +41,7 @@ from triage.toolchains.install import Package
 _SECONDS = 15.0  # of a download and an install
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Build:
     """A toolchain of a commit that a source can provide."""
 

@@ -34,7 +34,7 @@ Links = Sequence[tuple[Value, Value]]
 """Pairs of a tensor and one that it is passed on to."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Port:
     """An argument or a result of a function."""
 

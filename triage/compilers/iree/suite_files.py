@@ -279,7 +279,7 @@ class SuiteFile:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class RandomWeights:
     """Weights for all parameters of a program, in the order in which it names them;
     zeros without a seed.
@@ -322,7 +322,7 @@ class RandomWeights:
                 random.normal(0.0, 0.01, count).astype(dtype).tofile(file)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class RandomTensor:
     """A `.npy` file with uniform random numbers from 0 to `coeff`, plus `offset`."""
 
@@ -352,7 +352,7 @@ class RandomTensor:
             raise ValueError(f"no random values of {self.dtype}: {error}") from error
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ModelArguments:
     """Makes random arguments for an ONNX model: a tensor for each of its inputs that
     has no weights. A size that the model leaves open is 1.

@@ -20,7 +20,7 @@ executable-sources executable-configurations executable-targets hal vm end
 """
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Backend:
     """How a backend, its devices and its chips are named; words in a text."""
 

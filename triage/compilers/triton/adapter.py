@@ -66,7 +66,7 @@ _CUDA_SHARED = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Chip:
     """The facts about a chip that a compile needs."""
 

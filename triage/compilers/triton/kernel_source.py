@@ -64,7 +64,7 @@ class KernelGuess(KernelSpec):
     """Parameter or option that host code does not show -> why it has its value."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class HostValue:
     """A value that host code passes to a kernel."""
 
