@@ -200,7 +200,8 @@ class Belief:
         """How often are probes wrong?"""
         if not self.is_doubtful:
             return {}
-        good, bad = self.tally(0), self.tally(self.last)
+        good = self.tally(0)
+        bad = self.tally(self.last)
         most = max(self.tally(index).tested for index in self.likeliest_pair)
         missing = {self.last: max(_END_PROBES, most) - bad.tested}
         if good.bad:
@@ -250,7 +251,8 @@ class Belief:
         if not early:
             return {}
         index = early[0]
-        wanted, most = _LONG, jobs
+        wanted = _LONG
+        most = jobs
         if not self.tally(index).is_mixed:  # in a window of failures each probe fails
             wanted = most = _WINDOW
         elif sum(self.tally(other).bad for other in early) > 1:
@@ -266,7 +268,8 @@ class Belief:
     def _missing_probes(self) -> Mapping[int, int]:
         """How many more probes prove the side of each of the pair."""
         low, high = self.likeliest_pair
-        good, bad = self.tally(low), self.tally(high)
+        good = self.tally(low)
+        bad = self.tally(high)
         if not self.is_doubtful:
             wanted = self.again + 1
             return {low: wanted - good.good, high: wanted - bad.bad}
@@ -283,7 +286,8 @@ class Belief:
 
     def _wrong_rates(self, good: int, bad: int) -> tuple[float, float]:
         """Estimate how often a good candidate is bad in a probe, and a bad one good."""
-        first, second = self.tally(good), self.tally(bad)
+        first = self.tally(good)
+        second = self.tally(bad)
         return _rate(first.bad, first.tested), _rate(second.good, second.tested)
 
     @property

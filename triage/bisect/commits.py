@@ -97,7 +97,8 @@ def plan_commits(request: BisectRequest, old: LineEnd, new: LineEnd) -> Search:
         candidates[:0] = _candidates(request, sources, fork.line, fork.own[-1:])
     for index, end in ((0, old), (-1, new)):
         if end.ref:
-            name, commits = end.ref.revision.name, candidates[index].commits
+            name = end.ref.revision.name
+            commits = candidates[index].commits
             revision = replace(commits[0].revision, name=name)
             candidates[index] = Candidate(revision, end.ref, commits=commits)
     return whole_search(Line(request, candidates, fork=1 if fork.own else None))

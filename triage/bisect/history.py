@@ -224,9 +224,11 @@ def _stored_line(
     """
     registry = engine.registry
     try:
-        releases, are_all = registry.listed_releases(case.compiler), True
+        releases = registry.listed_releases(case.compiler)
+        are_all = True
     except (BadInput, EnvironmentFailure):  # it has none, or there is no network
-        releases, are_all = registry.installed_releases(case.compiler), False
+        releases = registry.installed_releases(case.compiler)
+        are_all = False
     refs = [*releases, *(ref for ref in others if ref.release)]
     by_name = {ref.revision.name: ref for ref in refs}
     ordered = [by_name[name] for name in sorted(by_name, key=Version)]

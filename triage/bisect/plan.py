@@ -124,7 +124,8 @@ def measuring(
         return
     if before is None or after is None:
         raise BadInput("--metric needs --good and --bad, which say what is good")
-    number, case = Metric.parse(metric), request.case
+    number = Metric.parse(metric)
+    case = request.case
     if above is None:
         jobs = planned_jobs(request, before, after)
         ends = request.kind.in_order(jobs[0].ref, jobs[-1].ref)

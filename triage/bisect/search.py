@@ -157,11 +157,16 @@ class Search:
         if outcome.flaky or len(set(map(type, line.outcomes(index)))) > 1:
             why = f"{name} is flaky: repeated probes disagree"
             return NoAnswer(Cause.NOISE, why)
-        state, wanted, end = "compiles", "fail", "--bad"
+        state = "compiles"
+        wanted = "fail"
+        end = "--bad"
         if outcome.failure:
-            state, wanted, end = "fails", "compile", "--good"
+            state = "fails"
+            wanted = "compile"
+            end = "--good"
         why = f"expected {name} to {wanted}, but it {state}"
-        first, last = line.outcomes(self.first), line.outcomes(self.last)
+        first = line.outcomes(self.first)
+        last = line.outcomes(self.last)
         if first and last and {*map(type, first + last)} == {type(outcome)}:
             names = f"{line.name(self.first)} and {line.name(self.last)}"
             why = f"it {state} at both ends, {names}"
@@ -180,7 +185,9 @@ class Search:
         return [1.0, *(weights[max(step)] for step in pairwise(self.order))]
 
     def belief(self) -> Belief:
-        good, bad, skip = Verdict.GOOD, Verdict.BAD, Verdict.SKIP
+        good = Verdict.GOOD
+        bad = Verdict.BAD
+        skip = Verdict.SKIP
         tallies = {}
         closed = []
         for position, index in enumerate(self.order):
@@ -236,12 +243,14 @@ class Search:
             else:
                 changed = max(self.order[low], self.order[high])
                 text += f"{line.name(changed)} only changed how often it occurs."
-                low, high = 0, older
+                low = 0
+                high = older
                 chances = belief.weights
         least = 0.0
         if belief.is_doubtful and not belief.is_resolved:
             least = _UNLIKELY
-        good, bad = self.order[low], self.order[high]
+        good = self.order[low]
+        bad = self.order[high]
         before, after = sorted((good, bad))
         suspects = {
             index: chance

@@ -95,7 +95,9 @@ def classify_log(log: Path | BinaryIO, rules: RuleSet) -> ClassifiedLog:
             except OSError as error:
                 raise BadInput(f"{log}: {error.strerror}") from error
         else:
-            name, shown, stream = "-", "standard input", log
+            name = "-"
+            shown = "standard input"
+            stream = log
         reader = read_log(text_pieces(stream, shown), rules)
     likeliest: tuple[SuspiciousLine, ...] = ()
     causes = reader.findings.causes()
@@ -131,7 +133,8 @@ def diagnose(
     """
     ended = _ending(execution)
     reader = _read_output(execution.stderr.text + ended, rules)
-    findings, plain = reader.findings, [*reader.plain]
+    findings = reader.findings
+    plain = [*reader.plain]
     causes = findings.causes()
     if execution.ok:
         warnings = [*causes, *findings.of_kind(remarks=True)]
@@ -146,7 +149,8 @@ def diagnose(
         if others and (
             is_silent or not all(other.rule.is_unexplained for other in others)
         ):
-            findings, causes = reader.findings, others
+            findings = reader.findings
+            causes = others
     explained = [cause for cause in causes if not cause.rule.is_unexplained]
     if execution.ending in _LIMITS:
         name, text = _LIMITS[execution.ending]

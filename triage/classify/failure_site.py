@@ -167,7 +167,8 @@ def assertion_headline(captures: Mapping[str, str]) -> str:
     """Describe a failed assertion with its function's name instead of the whole
     declaration; empty if the captures are not those of one.
     """
-    function, expression = captures.get("function"), captures.get("expression")
+    function = captures.get("function")
+    expression = captures.get("expression")
     if not function or not expression:
         return ""
     name = _last_two(symbol_of(function))
@@ -179,7 +180,8 @@ def short_name(function: str) -> str:
     """Return the last two components of the name in a declaration. A function of a
     header is followed by the type that it is instantiated for.
     """
-    symbol, types = symbol_of(function), _INSTANTIATED.findall(function)
+    symbol = symbol_of(function)
+    types = _INSTANTIATED.findall(function)
     if is_of_header(symbol):
         return " ".join([_last_two(symbol), *types[-1:]])
     return _last_two(symbol)

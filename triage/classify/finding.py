@@ -227,7 +227,8 @@ def _first_match(
 ) -> Finding | None:
     """Find the first rule that matches the text of one of its scopes."""
     for rule, pattern in _patterns(rules, *texts):
-        scope, text = pattern.scope, texts[pattern.scope]
+        scope = pattern.scope
+        text = texts[pattern.scope]
         is_possible = any(literal in text for literal in pattern.literals)
         if not is_possible or rule.family in without_families:
             continue

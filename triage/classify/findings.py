@@ -35,7 +35,8 @@ class Findings:
         if self._classes[finding.rule.name] >= _MOST_SIGNATURES:
             finding.rule = self._rules.by_name["unknown"]
             finding.headline = "further errors with other messages"
-            finding.captures, finding.location = {}, None
+            finding.captures = {}
+            finding.location = None
         finding.identify()
         first = self._by_key.setdefault(_key(finding), finding)
         if first is finding:
@@ -132,7 +133,9 @@ def named_by_pass(
     first.failing_pass = failed
     rule = next((rule for rule in rules if failed.name in rule.passes), None)
     if rule:
-        first.rule, first.captures, others = rule, {}, []
+        first.rule = rule
+        first.captures = {}
+        others = []
         first.identify()
     # the message of an unknown failure identifies it already; a consequence has the
     # same message for every cause
@@ -148,7 +151,8 @@ def class_of(finding: Finding, *, passes_ran: bool | None) -> str:
     passes_ran: None if unknown; then only a message that is always about the input
     changes its class.
     """
-    name, headline = finding.rule.name, finding.headline
+    name = finding.rule.name
+    headline = finding.headline
     written = finding.captures.get("source_op")
     if passes_ran:
         if name == "parse-error" and log_format("of_verifiers").match(headline):

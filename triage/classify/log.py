@@ -84,7 +84,8 @@ def selected_lines(
 
 
 def _select(pieces: Iterable[bytes], rules: RuleSet) -> Iterator[tuple[int, bytes]]:
-    first, following = 1, 0
+    first = 1
+    following = 0
     for block, is_inner in _blocks(pieces):
         lines = block.split(b"\n")[:-1]
         begins = [*accumulate((len(line) + 1 for line in lines), initial=0)]
@@ -103,7 +104,8 @@ def _blocks(pieces: Iterable[bytes]) -> Iterator[tuple[bytes, bool]]:
     """Yield a log in blocks of whole lines, and whether a block is neither the first
     nor the last one. Of a line longer than a block, only the beginning is kept.
     """
-    block, is_inner = b"", False
+    block = b""
+    is_inner = False
     for piece in pieces:
         block += piece
         while len(block) >= 2 * _READ_CLOSELY:
@@ -273,7 +275,8 @@ def diagnostic(line: LogLine) -> Diagnostic | None:
     text = line.text
     match = _LOGGER.match(text)
     if match:
-        letter, message = match["severity"] or match["letter"], match["message"]
+        letter = match["severity"] or match["letter"]
+        message = match["message"]
         if letter not in "EF" and not message.startswith("OP_REQUIRES failed"):
             return Diagnostic("note", message[:HEADLINE])
         return Diagnostic("error", message[:HEADLINE], certain=letter != "E")

@@ -231,7 +231,8 @@ class LogReader:
         """Open a finding as a crash or an error, which ends the one before."""
         finding.read_above(self._above)
         self._shape.finding = finding
-        error, crash = self._error, self._crash
+        error = self._error
+        crash = self._crash
         if error and error.rule.is_consequence and _WRAPPED.search(error.headline):
             self._error = None  # this is the exception that it announced
         self._end_error()
@@ -250,7 +251,8 @@ class LogReader:
 
     def _expect_reason(self, finding: Finding) -> None:
         """Say up to which line the reason of a finding may stand."""
-        rule, line = finding.rule, finding.line or 0
+        rule = finding.rule
+        line = finding.line or 0
         self._reason_until = 0
         at_source = _AT_SOURCE.match(finding.headline)
         if at_source and finding.captures.get("message", "").startswith("at "):
@@ -314,7 +316,8 @@ class LogReader:
         crash, self._crash = self._crash, None
         if crash is None:
             return
-        stack, running = crash.stack, crash.captures.get("running", "")
+        stack = crash.stack
+        running = crash.captures.get("running", "")
         if crash.rule.name in ("segfault", "abort"):
             where = stack.place.partition(" ")[0] or running
             if where and "kind" not in crash.captures:

@@ -34,7 +34,8 @@ _LAST_OF_TRACEBACK = re.compile(
 )
 _NEIGHBOURS = {-2: "pp ", -1: "p ", 1: "n ", 2: "nn "}
 _READ_WORDS = 400  # characters of a line
-_WORDS, _WORDS_OF_NEIGHBOUR = 60, 12
+_WORDS = 60
+_WORDS_OF_NEIGHBOUR = 12
 
 _READ = 1000  # characters of a line; regexes with two gaps take quadratic time
 _MOST_SHOWN = 3  # lines

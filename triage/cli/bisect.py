@@ -250,7 +250,8 @@ def _case_about(file: Path, family: str, backend: str) -> Case:
     """Return the case of a log or a script, of which nothing is known but its
     compiler.
     """
-    name, program = file.stem, Input(file.absolute(), InputKind.OTHER)
+    name = file.stem
+    program = Input(file.absolute(), InputKind.OTHER)
     return Case(name, name, "", family, file, program, Target(backend))
 
 

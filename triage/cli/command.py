@@ -88,7 +88,10 @@ class LogLines(Errors):
 
 class _Line(ProgressTask):
     def __init__(self, log: LogLines, text: str, total: float | None) -> None:
-        self._log, self._text, self._total, self._done = log, text, total, 0.0
+        self._log = log
+        self._text = text
+        self._total = total
+        self._done = 0.0
         self._first = threading.Timer(_FIRST_LINE, self._show)
         self._first.daemon = True
         self._first.start()
@@ -204,7 +207,8 @@ def report_rows(
         ["yes" if row[column] is True else str(row[column] or "") for column in columns]
         for row in rows
     ]
-    table, title = Table(columns, cells), key.capitalize()
+    table = Table(columns, cells)
+    title = key.capitalize()
     return report_value({key: rows, **more}, table, title=title, code=code)
 
 
@@ -345,9 +349,11 @@ def _options(function: Callable[..., object]) -> Iterator[inspect.Parameter]:
     """Yield the options of a function, or those that are the fields of a dataclass. One
     without a default is required, unless its type has None.
     """
-    hints, groups = get_type_hints(function), []
+    hints = get_type_hints(function)
+    groups = []
     for name, parameter in inspect.signature(function).parameters.items():
-        kind, declared = hints[name], parameter.default
+        kind = hints[name]
+        declared = parameter.default
         if kind is not AppContext and is_dataclass(kind):
             groups.append(hints[name])
         elif name != "app":

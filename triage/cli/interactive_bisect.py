@@ -74,7 +74,9 @@ class Session:
 
     def __init__(self, search: Search, home: Home, out: Console) -> None:
         assert search.failure is not None
-        self.line, self.out, self.failure = search.line, out, search.failure
+        self.line = search.line
+        self.out = out
+        self.failure = search.failure
         self.begun = search.for_failure(self.failure)
         self.indices = self.line.indices
         self.entries: list[Entry] = []

@@ -100,7 +100,8 @@ def nightly(
     """
     chosen = cases_named(cases_in(paths, suite_config), case)
     chosen = of_one_family(chosen, (toolchain, baseline))
-    cases, family = shard(chosen, part), chosen[0].compiler
+    cases = shard(chosen, part)
+    family = chosen[0].compiler
     if repo:
         Repository(repo)
     if budget is not None and not investigate:

@@ -68,7 +68,8 @@ class StartedRecipe:
         files that exist, unless `overwrite` is set, and BadFiles for a recipe that
         nothing loads, of which no file is left.
         """
-        path, start = self.path, self.start
+        path = self.path
+        start = self.start
         source = os.path.relpath(start.input.absolute(), path.absolute().parent)
         texts = {path: new_recipe(path.stem, source, start)}
         if start.copied is not None:
@@ -116,14 +117,16 @@ def request_for(
     """Return what a new recipe is about: a program, FILE.py:KERNEL, or a text such as a
     pasted issue, which is read; - is stdin.
     """
-    kernel, text = None, ""
+    kernel = None
+    text = ""
     match = re.fullmatch(r"(.*\.py):(\w+)", word, re.DOTALL)
     if match:
         word, kernel = match.groups()
     file = Path(word)
     source: Path | None = file
     if word == "-" or file.suffix in TEXTS:
-        text, source = _read_text(file), None
+        text = _read_text(file)
+        source = None
     return RecipeRequest(
         path, source, options.backend, options.chip, kernel, packages, text
     )

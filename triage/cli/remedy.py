@@ -129,7 +129,8 @@ def lint(
     if target.backend or target.chip or any(path.suffix in TEXTS for path in paths):
         paths = target.recipes(paths)
     cases = cases_named(cases_to_lint(paths), case)
-    linted, unreadable = [], []
+    linted = []
+    unreadable = []
     with open_engine_for(target.app, cases) as engine:
         for chosen in cases:
             try:
@@ -196,13 +197,15 @@ def reduce_recipe(
         better = engine.registry.resolve(good, case.compiler) if good else None
         judging = engine
         if metric and better:
-            number, refs = Metric.parse(metric), (better, bad)
+            number = Metric.parse(metric)
+            refs = (better, bad)
             judging = opened.enter_context(
                 engine_with_judge(
                     engine, case, refs, number, SECONDS, tries_programs=True
                 )
             )
-        reduction, reproducer = reduce_case(judging, case, bad, better), None
+        reduction = reduce_case(judging, case, bad, better)
+        reproducer = None
         opened.close()
         if reduction.unanswered is None:
             reproducer = reproducer_of(engine, reduction, bad)

@@ -112,7 +112,8 @@ def info(
     with open_engine_for(app) as engine:
         toolchain = engine.registry.obtain(engine.registry.resolve(text, family))
     able = toolchain.capabilities
-    backends, phases = sorted(able.backends), list(able.phases)
+    backends = sorted(able.backends)
+    phases = list(able.phases)
     lists = {"backends": backends, "phases": phases, "flags": sorted(able.flags)}
     shown = ("version", "identity", "root")
     rows = [(name, str(getattr(toolchain, name))) for name in shown]

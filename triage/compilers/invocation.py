@@ -281,7 +281,8 @@ class WorkerRunner(Runner):
     """
 
     def __init__(self, worker: Path, *unoptimised: str) -> None:
-        self.worker, self.unoptimised = worker, unoptimised
+        self.worker = worker
+        self.unoptimised = unoptimised
 
     def program(self, root: Path, *, measured: bool) -> Path | None:
         """Return the interpreter that runs the worker."""

@@ -196,7 +196,8 @@ def calls_in(text: str, tools: re.Pattern[str]) -> Iterator[ShellCommand]:
     for line in _CONTINUED.sub(" ", text).splitlines():
         match = tools.search(line) if len(line) < _LONGEST_LINE else None
         if match:
-            before, after = line[: match.end()], line[match.end() :]
+            before = line[: match.end()]
+            after = line[match.end() :]
             if before.count("`") % 2:  # code in a sentence
                 after = after.partition("`")[0]
             variables = tuple(_VARIABLE.findall(before))
@@ -208,7 +209,8 @@ def _words(text: str) -> Iterable[str]:
     lexer = shlex.shlex(
         _REDIRECTION.sub(" ", text), posix=True, punctuation_chars="|&;"
     )
-    lexer.whitespace_split, lexer.commenters = True, ""
+    lexer.whitespace_split = True
+    lexer.commenters = ""
     try:
         words = list(lexer)
     except ValueError:  # a quote that is not closed, such as an apostrophe

@@ -76,7 +76,8 @@ def start_from_command(request: RecipeRequest, words: Sequence[str]) -> RecipeSt
 def start_from_file(request: RecipeRequest, source: Path) -> RecipeStart:
     """Start from an input file, with the first family that compiles such files."""
     _check_file(source)
-    families, program = list(recipe_starters()), ""
+    families = list(recipe_starters())
+    program = ""
     if source.suffix == ".py":
         program = decoded(source.read_bytes())
         if request.packages:  # whatever the script is about, it runs
@@ -132,7 +133,8 @@ def start_from_text(request: RecipeRequest, name: str) -> RecipeStart:
 
 def _start_from_calls(request: RecipeRequest, found: Found, path: Path) -> RecipeStart:
     """Start from the first call that can be read, without what could do harm."""
-    starters, problems = recipe_starters(), []
+    starters = recipe_starters()
+    problems = []
     lists = [starter.flags_allowed_in_texts for starter in starters.values()]
     for call in found.calls:
         files = [word for word in call.words if word.startswith("@")]

@@ -157,8 +157,11 @@ def program_call(
     output = "/dev/null"
     if task.run or task.failure_class == NO_OUTPUT:
         output = module
-    start, running, packages = [task.program], [*task.run], task.packages
-    files, setup = dict[str, str](), list[str]()
+    start = [task.program]
+    running = [*task.run]
+    packages = task.packages
+    files = dict[str, str]()
+    setup = list[str]()
     if worker:
         start = ["{python}", worker.name]
         if running:

@@ -148,10 +148,12 @@ def print_results(results: dict[str, list[Any]], files: list[str]) -> None:
 
 def write_array(path: Path, element: str, values: list[Any]) -> None:
     """Write an array as `.npy`, or its bytes alone. Not every environment has numpy."""
-    kind, header = "<f8", b""
+    kind = "<f8"
+    header = b""
     if element == "text":
         width = max(map(len, values), default=1) or 1
-        kind, text = f"<U{width}", "".join(word.ljust(width, "\0") for word in values)
+        kind = f"<U{width}"
+        text = "".join(word.ljust(width, "\0") for word in values)
         data = text.encode("utf-32-le")
     else:
         data = struct.pack(f"<{len(values)}d", *values)

@@ -119,7 +119,8 @@ def _dispatch_programs(
     sources = folder / "dispatches"
     sources.mkdir(parents=True)
     whole = _compiled_programs(engine, case, ref, folder, [usual], extracted=sources)
-    size, dispatches = whole[0].bytes, whole[0].dispatches
+    size = whole[0].bytes
+    dispatches = whole[0].dispatches
     programs: list[TimedProgram] = []
     for source in filter(is_regular, sorted(sources.glob("*.mlir"))):
         alone = replace(case, input=Input(source, InputKind.MLIR))
@@ -151,7 +152,8 @@ def _compiled_programs(
     """Compile a case into a folder, and write its kernels to another one if there is
     one; return its functions.
     """
-    tasks, runs = [], []
+    tasks = []
+    runs = []
     for spec in specs:
         spec = replace(spec, measured=True, expected=(), reference=None)
         alone = replace(case, run=spec, phase=None)
@@ -177,9 +179,11 @@ def _compiled_programs(
     )
     if not is_regular(module):
         raise NoTask(why_unusable(judge(compiled, rules_of(case))))
-    size, dispatches = module.stat().st_size, compiled.metrics.get(DISPATCHES)
+    size = module.stat().st_size
+    dispatches = compiled.metrics.get(DISPATCHES)
     count = None if dispatches is None else int(dispatches)
-    revision, stop = task.toolchain.revision, engine.stop
+    revision = task.toolchain.revision
+    stop = engine.stop
     return [TimedProgram(run, module, size, count, revision, stop) for run in runs]
 
 
@@ -289,7 +293,8 @@ class Benchmark:
         with temporary_folder() as folder:
             # paths have one length: that of a command moves the stack, and some times
             for index, configuration in enumerate(self.configurations):
-                case, ref = configuration.case, configuration.ref
+                case = configuration.case
+                ref = configuration.ref
                 target = folder / f"{index:04}"
                 try:
                     with engine.progress.task(f"compile  {configuration.name}"):

@@ -114,7 +114,8 @@ class ResultCache:
 
         If `fresh`, only what is added from now on is found.
         """
-        self._path, self._warn = path.resolve(), warn
+        self._path = path.resolve()
+        self._warn = warn
         self._lock = threading.Lock()
         self._db: sqlite3.Connection | None = None
         [(newest,)] = self._run(_LAST_ID)
@@ -141,7 +142,8 @@ class ResultCache:
         """Append records."""
         rows = []
         for record in records:
-            case, toolchain = utf8(record.case_name), utf8(record.toolchain)
+            case = utf8(record.case_name)
+            toolchain = utf8(record.toolchain)
             facts = zlib.compress(record_json(record).encode(), 6)
             rows.append((record.key, case, toolchain, record.at, facts))
         if rows:

@@ -194,7 +194,8 @@ def differences(actual: str, expected: str, spec: RunSpec) -> dict[str, float]:
     """
     import numpy as np
 
-    read, wanted = read_value(actual), read_value(expected)
+    read = read_value(actual)
+    wanted = read_value(expected)
     if read is None or wanted is None:
         return {}
     element = element_name(read)
@@ -218,7 +219,8 @@ def differences(actual: str, expected: str, spec: RunSpec) -> dict[str, float]:
     got, want = (_as_exact_floats(array.ravel()) for array in (read, wanted))
     with np.errstate(all="ignore"):
         wrong = ~np.isclose(got, want, relative, absolute, equal_nan)
-        error, size = np.abs(got - want), np.abs(want)
+        error = np.abs(got - want)
+        size = np.abs(want)
         ratios = error / size
     numbers = {
         "elements": float(got.size),

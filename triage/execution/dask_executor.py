@@ -117,7 +117,8 @@ class DaskCluster:
         Raises NoTask if no worker can, EnvironmentFailure if the scheduler is gone, and
         Interrupted when `stop` is set.
         """
-        run, ref = task.run, self.registry.ref_of(task.toolchain)
+        run = task.run
+        ref = self.registry.ref_of(task.toolchain)
         if not (ref.release or ref.path):
             return None
         rev = ref.release.version if ref.release else f"path:{ref.path}"

@@ -102,8 +102,11 @@ class Engine:
 
         `jobs` compiles run here at once (default: one for each core).
         """
-        self.registry, self.compilers, self.cache = registry, compilers, cache
-        self.stop, self.progress = stop, registry.workspace.progress
+        self.registry = registry
+        self.compilers = compilers
+        self.cache = cache
+        self.stop = stop
+        self.progress = registry.workspace.progress
         self.cluster: DaskCluster | None = None
         """Machines that make tasks as well."""
         self.local_jobs = jobs or os.cpu_count() or 1
@@ -125,7 +128,9 @@ class Engine:
         failure.
         """
         engine = copy(self)
-        engine.judge, engine.cluster, engine.compiles = judge, None, 0
+        engine.judge = judge
+        engine.cluster = None
+        engine.compiles = 0
         if judge.metric.is_time:
             engine.local_jobs = 1
         return engine
@@ -176,7 +181,8 @@ class Engine:
 
         refs = dict.fromkeys(job.ref for job in jobs)
         slots = _QUEUED if self.cluster else self.local_jobs
-        threads, obtain = self.registry.workspace.threads, self.registry.obtain
+        threads = self.registry.workspace.threads
+        obtain = self.registry.obtain
         with (
             threads(min(_DOWNLOADS, self.local_jobs)) as fetchers,
             threads(slots) as workers,
@@ -222,7 +228,8 @@ class Engine:
         """
         probe = self.plan(job)
         if isinstance(probe, Task):
-            task, found = probe, list[Execution | None]([None])
+            task = probe
+            found = list[Execution | None]([None])
             if not job.fresh:
                 found = self.cache.find_all(*task.keys)
             probe = task.probe(*found, cached=True) or self._make(task, job)
@@ -275,7 +282,8 @@ class Engine:
 
     def plan(self, job: ProbeJob) -> Task | Probe:
         """Return the task of a job, or the probe that says why there is none."""
-        case, ref = job.case, job.ref
+        case = job.case
+        ref = job.ref
         try:
             toolchain = self.registry.obtain(ref)
         except EnvironmentFailure as error:
@@ -421,10 +429,14 @@ class Engine:
         """Compile once in a folder of its own; nothing is looked up or recorded.
         `on_stderr` receives standard error as it arrives.
         """
-        case, invocation, kernels = task.case, task.invocation, task.compiler.kernels
+        case = task.case
+        invocation = task.invocation
+        kernels = task.compiler.kernels
         with self.folder() as folder:
-            output, counted = folder / "out", folder / "statistics.json"
-            program, source = task.toolchain.program, task.prepared.path
+            output = folder / "out"
+            counted = folder / "statistics.json"
+            program = task.toolchain.program
+            source = task.prepared.path
             argv = invocation.argv(program, source, output)
             if kernels and DISPATCHES in dict(case.thresholds):
                 argv += kernels.count_options(counted)
@@ -469,7 +481,9 @@ def open_engine(
     `fresh` ignores the result cache, `cluster` opens machines that make tasks as well,
     and `is_dry` installs, downloads and compiles nothing.
     """
-    stop, home, families = threading.Event(), open_home(), Families(cases)
+    stop = threading.Event()
+    home = open_home()
+    families = Families(cases)
     with ExitStack() as opened:
         # a file system without locks, or a home that cannot be written
         with suppress(OSError):

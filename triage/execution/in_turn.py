@@ -58,7 +58,8 @@ class Ratio:
         """Return the verdict on a time with this ratio to the baseline. A change of
         `threshold`, such as 0.05, is the smallest that counts.
         """
-        most, least = 1 + threshold, 1 / (1 + threshold)
+        most = 1 + threshold
+        least = 1 / (1 + threshold)
         if self.low > most:
             return Pace.SLOWER
         if self.high < least:
@@ -76,7 +77,8 @@ def ratio_of(baseline: Sequence[float], new: Sequence[float]) -> Ratio | None:
     Lehmann), and its interval holds the ratios that a Mann-Whitney test does not
     reject. It assumes no distribution and is right for few samples too.
     """
-    first, second = len(baseline), len(new)
+    first = len(baseline)
+    second = len(new)
     if min(first, second) < LEAST or min(*baseline, *new) <= 0:
         return None
     ratios = sorted(after / before for after in new for before in baseline)

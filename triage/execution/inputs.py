@@ -168,7 +168,8 @@ class Inputs:
         """
         if case.artifacts:
             self.obtain(case.artifacts)
-        makers, source = [], case.input.path
+        makers = []
+        source = case.input.path
         if case.input.kind is InputKind.GENERATOR:
             makers.append(self._generator(case))
         if case.input.imported:
@@ -217,10 +218,13 @@ class Inputs:
                 missing = NoAnswer(Cause.TOOLCHAIN, f"{problem}: {error}")
                 raise NoTask(missing) from error
             start = str(toolchain.program)
-            identity, reads = f"{toolchain.identity} {words}", toolchain.reads
+            identity = f"{toolchain.identity} {words}"
+            reads = toolchain.reads
         else:
-            start, words = sys.executable, ("-P",)
-            identity, reads = self._identity_of_own_python, own_python()
+            start = sys.executable
+            words = ("-P",)
+            identity = self._identity_of_own_python
+            reads = own_python()
         argv = (start, *words, str(SCRIPT_WORKER), "execute")
         return _Maker(identity, argv, (*reads, SCRIPT_WORKER), _SAME)
 
@@ -236,7 +240,8 @@ class Inputs:
             problem = f"{toolchain.revision.name} has no importer for ONNX"
             raise NoTask(NoAnswer(Cause.TOOLCHAIN, problem))
         identity = f"{self._identity_of_own_python} {toolchain.identity}"
-        root, argv = tools.python_root, (sys.executable, "-m", module)
+        root = tools.python_root
+        argv = (sys.executable, "-m", module)
         env = {"PYTHONPATH": str(root)}
         return _Maker(identity, argv, (*own_python(), root), env, imports=True)
 
@@ -248,7 +253,8 @@ class Inputs:
         makers: Sequence[_Maker],
         toolchain: Toolchain,
     ) -> Prepared:
-        source, digest = case.input.path, self.registry.contents.digest
+        source = case.input.path
+        digest = self.registry.contents.digest
         if not makers:  # the compiler reads the file itself
             mentioned = tuple(mentioned_by(source))
             return Prepared(source, file_sha256(source), state, mentioned)
@@ -276,7 +282,8 @@ class Inputs:
             try:
                 return self.kept.get(target, make)
             except _ImportFailed as error:
-                execution, revision = error.execution, toolchain.revision.name
+                execution = error.execution
+                revision = toolchain.revision.name
                 self.cache.add(Record(key, case.name, revision, execution))
         raise NoTask(judge_import(execution, rules_of(case)))
 
@@ -290,7 +297,8 @@ class Inputs:
     ) -> Path:
         """Return the file that is made. Raises NoTask or _ImportFailed."""
         if maker.imports:
-            target, printed = scratch / "imported", None
+            target = scratch / "imported"
+            printed = None
             words = ["-o", str(target)]
         else:
             target = printed = scratch / "printed"
@@ -312,7 +320,8 @@ class Inputs:
         )
         if execution.ok and regular_size(target):
             return target
-        machine, why = machine_problem(execution), execution.stderr.last_line[:300]
+        machine = machine_problem(execution)
+        why = execution.stderr.last_line[:300]
         if maker.imports and _IS_MISSING.search(execution.stderr.text):
             advice = "`pip install 'iree-triage[onnx]'` adds what it needs"
             problem = f"the importer for ONNX does not run: {why}; {advice}"
@@ -342,7 +351,8 @@ class Inputs:
                     raise NoTask(NoAnswer(Cause.ENVIRONMENT, problem)) from error
 
     def _obtain(self, artifact: Artifact, scratch: Path) -> Path:
-        target, source = scratch / artifact.path.name, artifact.source
+        target = scratch / artifact.path.name
+        source = artifact.source
         if isinstance(source, Address):
             from triage.toolchains.index import Web  # slow to import
 

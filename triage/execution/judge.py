@@ -133,7 +133,8 @@ def judge(execution: Execution, rules: RuleSet) -> Outcome:
         first = rules.by_name["compiler-status"].reclassify(first, signature)
     rule = rules.by_name[first.failure_class]
     if rule.says_nothing is not None:
-        reason, flag = first.headline, first.details.get("flag")
+        reason = first.headline
+        flag = first.details.get("flag")
         if flag and rule.says_nothing is Cause.FLAG:
             reason = f"does not know the flag {flag}"
         return NoAnswer(rule.says_nothing, reason, first)
@@ -238,7 +239,8 @@ def _wrong_result(
     details |= {name: int(metrics[name]) for name in _WRONG_COUNTS if name in metrics}
     errors = ("max_abs_error", "max_rel_error")
     details |= {name: rounded_text(metrics[name]) for name in errors if name in metrics}
-    headline, signature = failure.headline, failure.signature
+    headline = failure.headline
+    signature = failure.signature
     if "actual" in details and "expected" in details:
         headline = f"result {details['output']}"
         if "element" in details:
@@ -303,7 +305,8 @@ def machine_problem(execution: Execution) -> NoAnswer | None:
     not_loaded = _why_not_loaded(execution)
     if not_loaded:
         return NoAnswer(Cause.TOOLCHAIN, not_loaded)
-    full, free = _FULL, execution.disk_free
+    full = _FULL
+    free = execution.disk_free
     if _NO_SPACE in execution.stderr.text + execution.stdout.text:
         full = _NEARLY_FULL
     reason = ""
@@ -417,7 +420,8 @@ def status_of(probe: Probe) -> Status:
 
 def result_of(probe: Probe) -> ProbeResult:
     """Return a probe in the shape that results print and nights store."""
-    case, outcome = probe.case, probe.outcome
+    case = probe.case
+    outcome = probe.outcome
     stage = None
     if isinstance(outcome, Passed):
         stage = case.stages[-1]

@@ -58,14 +58,17 @@ def checkup(compilers: Mapping[str, Compiler]) -> list[MachineCheck]:
             found, advice = check()
             grade = Grade.WEAK if advice else Grade.GOOD
         except (TriageError, OSError) as error:
-            grade, found, advice = Grade.BROKEN, str(error), ""
+            grade = Grade.BROKEN
+            found = str(error)
+            advice = ""
         rows.append(MachineCheck(name, grade, found, advice))
     return rows
 
 
 def _check_of_home() -> tuple[str, str]:
     path = open_home().path
-    free, advice = shutil.disk_usage(path).free, ""
+    free = shutil.disk_usage(path).free
+    advice = ""
     if free <= _LEAST_DISK:
         advice = "`triage toolchains prune` frees some"
     return f"{path}, {_gigabytes(free)} free", advice

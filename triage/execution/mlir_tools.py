@@ -32,7 +32,8 @@ class Reader:
     """The MLIR tools of one toolchain."""
 
     def __init__(self, tools: MlirTools, stop: threading.Event) -> None:
-        self._tools, self._stop = tools, stop
+        self._tools = tools
+        self._stop = stop
         self.shortening = tools.shortening
         env = {
             "PYTHONDONTWRITEBYTECODE": "1",

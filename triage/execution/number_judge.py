@@ -107,7 +107,8 @@ def compile_sampler(
 
     def sample() -> float | NoAnswer:
         probe = engine.probe(job)
-        used, where = probe.measured, ref.revision.name
+        used = probe.measured
+        where = ref.revision.name
         if not isinstance(probe.outcome, Passed):
             problem = why_unusable(probe.outcome)
             return replace(problem, reason=f"{where}: {problem.reason}")
@@ -168,7 +169,8 @@ class NumberJudge:
         """
         good = Contender(sampler=self.measure(case, self.good))
         new = Contender(sampler=self.measure(case, ref))
-        ratio, metric = None, self.metric
+        ratio = None
+        metric = self.metric
         end = time.monotonic() + self.budget
         for taken in measure_in_turn(
             [good, new], end, math.inf, warm_up=metric.is_of_run

@@ -132,7 +132,8 @@ def _read(task: Task, run: RunTask, answer: Any, folder: Path) -> WorkerAnswer:
     """Return an answer as a process wrote it. Raises ValueError, LookupError or
     TypeError for another text.
     """
-    words, error = (str(run.tool),), answer.get("error", "")
+    words = (str(run.tool),)
+    error = answer.get("error", "")
     if error:
         failed = Execution(words, Ending.EXITED, 1, stderr=Captured(str(error)))
         return WorkerAnswer(task, run, Stage(answer["stage"]), failed)

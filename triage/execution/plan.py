@@ -85,7 +85,8 @@ def input_hash(inputs: Inputs, case: Case, toolchain: Toolchain) -> str:
     prepared = inputs.input_of(case, toolchain)
     if isinstance(prepared, NoAnswer):
         return ""
-    digest, run = prepared.digest, case.run
+    digest = prepared.digest
+    run = case.run
     if case.input.imported:  # each toolchain makes it
         digest = settled_sha256(str(case.input.path))
     settings = (case.target, case.flags, case.phase, case.limits, case.env)
@@ -134,7 +135,8 @@ def _plan_run(
     """Return the run of a case with all its files. Raises NoTask if it cannot be
     run.
     """
-    compiler, registry = engine.compilers[case.compiler], engine.registry
+    compiler = engine.compilers[case.compiler]
+    registry = engine.registry
     runner = compiler.run
     if runner is None or (spec.measured and not runner.measures):
         problem = f"programs of {case.compiler} cannot be run or measured here"
@@ -163,7 +165,8 @@ def _plan_run(
         raise NoTask(NoAnswer(Cause.TOOLCHAIN, problem))
     readable = partial(_readable_value, engine, runner)
     with recipe_mistakes():
-        inputs, wanted = map(readable, spec.inputs), map(readable, spec.expected)
+        inputs = map(readable, spec.inputs)
+        wanted = map(readable, spec.expected)
         spec = replace(spec, inputs=tuple(inputs), expected=tuple(wanted))
         reads = (root, *toolchain.reads)
         # a relative one would be looked for where the program runs
@@ -176,7 +179,8 @@ def _identity(
     task: RunTask, toolchain: Toolchain, digest: Callable[[Path], str]
 ) -> str:
     """Return the content key of a run. The key of the compile names the toolchain."""
-    spec, runtime = task.spec, task.reads[0]
+    spec = task.spec
+    runtime = task.reads[0]
     content = [settled_sha256(str(task.tool))]
     if runtime != toolchain.root:
         content.append(digest(runtime))

@@ -37,7 +37,8 @@ def checker(package: str) -> Callable[[bytes], str]:
 def main() -> None:
     """Answer requests until the input ends."""
     name = sys.argv[1]
-    source, sink = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
+    source = sys.stdin.buffer
+    sink = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what the modules print is not an answer
     answer = checker(name)
     while len(header := source.read(8)) == 8:

@@ -62,7 +62,8 @@ def mentioned_by(source: Path) -> list[Path]:
     mentioned: dict[Path, None] = {}
     pending = [source]
     while pending:
-        file, text = pending.pop(), b""
+        file = pending.pop()
+        text = b""
         if file.stat().st_size <= _LARGEST:
             text = file.read_bytes()
         words = set(_WORD.findall(text))

@@ -211,7 +211,8 @@ class RunTask:
         """Run a compiled file once, and write its results to files if there are any. It
         may read the runtime, and the files that its command names.
         """
-        spec, options = self.spec, self.runner.options(self.case, self.spec)
+        spec = self.spec
+        options = self.runner.options(self.case, self.spec)
         argv = self.runner.argv(
             self.tool, module, options, spec.inputs, results, self.libraries
         )
@@ -297,7 +298,8 @@ class Task:
         """The content keys: of the compile (compiler, input, options without paths,
         limits) and, if there is one, of the run.
         """
-        options, case = self.invocation.options, self.case
+        options = self.invocation.options
+        case = self.case
         parts = [self.toolchain.identity, self.prepared.digest, self.content, *options]
         parts += surroundings(options, uses_processor=self.compiler.uses_processor)
         counts = DISPATCHES in dict(case.thresholds)
@@ -319,7 +321,8 @@ class Task:
 
     def has_changed(self) -> bool:
         """Return whether a file that it may read was written since its key was made."""
-        prepared, toolchain = self.prepared, self.toolchain
+        prepared = self.prepared
+        toolchain = self.toolchain
         pairs = (
             (self.state, self.reads),
             (prepared.state, (prepared.path,)),
@@ -350,7 +353,8 @@ class Task:
 
     def records(self, executions: Sequence[Execution]) -> list[Record]:
         """Return the facts of the compile and, if it was made, the run."""
-        case, toolchain = self.case.name, self.toolchain.revision.name
+        case = self.case.name
+        toolchain = self.toolchain.revision.name
         pairs = zip(self.keys, executions, strict=False)
         return [Record(key, case, toolchain, execution) for key, execution in pairs]
 
@@ -366,7 +370,8 @@ class Task:
         """
         if compiled is None:
             return None
-        outcome, metrics = self._judge_compile(compiled), compiled.metrics
+        outcome = self._judge_compile(compiled)
+        metrics = compiled.metrics
         if isinstance(outcome, Passed) and self.run:
             if not isinstance(self.run, RunTask):
                 outcome = self.run
@@ -376,7 +381,8 @@ class Task:
                 outcome = self._judge_run(self.run, ran)
                 metrics = {**metrics, **ran.metrics}
         used = compiled.seconds, compiled.cpu_seconds, compiled.peak_rss_mb
-        revision, version = self.toolchain.revision, self.toolchain.version
+        revision = self.toolchain.revision
+        version = self.toolchain.version
         measured = Measured(*used, metrics)
         return Probe(self.case, revision, version, outcome, measured, cached)
 
@@ -425,7 +431,8 @@ def with_facts(
     must_write = task.invocation.has_output and task.case.script is None
     if execution.ok and must_write and not size:
         execution = replace(execution, ending=Ending.NO_OUTPUT)
-    facts, kernels = reported_facts(execution), task.compiler.kernels
+    facts = reported_facts(execution)
+    kernels = task.compiler.kernels
     metrics = dict(facts.metrics)
     if size is not None:
         metrics["artifact_bytes"] = size

@@ -45,7 +45,8 @@ class Checkout:
         it. It reads the objects in the user's. None of the user's settings of the clone
         is copied, because they can name programs.
         """
-        git_dir, theirs = self.folder / ".git", self.repository.common_dir
+        git_dir = self.folder / ".git"
+        theirs = self.repository.common_dir
         self.folder.mkdir(parents=True, exist_ok=True)
         self.folder.chmod(0o700)  # addresses of submodules may have a password
         if not (git_dir / "HEAD").is_file():
@@ -81,5 +82,6 @@ class Checkout:
             env[f"GIT_CONFIG_KEY_{number}"] = name
             env[f"GIT_CONFIG_VALUE_{number}"] = value
         command_line = [*shlex.split(command), *words]
-        log, stop = self.log, self.stop
+        log = self.log
+        stop = self.stop
         run_git(command_line, self.folder, env, _TIMEOUT, log=log, stop=stop)

@@ -59,7 +59,8 @@ READ_ONLY = {
 """The variables of commands that read a clone."""
 # Seconds for the first command, which reads only the settings, and for another one. A
 # file of a clone may be a pipe that nobody writes to.
-_FIRST_ANSWER, _PATIENCE = 10.0, 300.0
+_FIRST_ANSWER = 10.0
+_PATIENCE = 300.0
 _LARGEST = 1 << 30  # bytes of a file of references
 # Files of a clone that git reads as text. Its errors print their lines.
 _PRINTED = shlex.split(
@@ -105,7 +106,8 @@ def run_git(
 
     Raises GitRefused if the command fails.
     """
-    limits, log_note = unlimited(seconds), ""
+    limits = unlimited(seconds)
+    log_note = ""
     if log:
         log.write(f"$ git {' '.join(words)}\n".encode())
         log_note = f" (log: {log.name})"
@@ -151,7 +153,8 @@ class Repository:
         """The folder of the checked-out files, unless the repository is bare."""
         for folder in (absolute, *absolute.parents):
             if os.path.lexists(folder / ".git"):
-                self.work_tree, self.git_dir = folder, folder / ".git"
+                self.work_tree = folder
+                self.git_dir = folder / ".git"
                 break
             if (folder / "HEAD").exists() and (folder / "objects").is_dir():
                 self.git_dir = folder

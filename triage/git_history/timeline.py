@@ -134,7 +134,8 @@ class Timeline:
 
         Raises BadInput if `good` is not older than `bad`, and the errors of `place`.
         """
-        old, new = self.position_of(good).index, self.position_of(bad).index
+        old = self.position_of(good).index
+        new = self.position_of(bad).index
         if old < new:
             return range(old + 1, new + 1)
         raise BadInput(

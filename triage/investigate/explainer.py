@@ -98,7 +98,8 @@ class Explainer:
         """Return what to try: the toolchain that was asked for. Else those that a text
         names, and the installed ones, the newest first.
         """
-        registry, family = self.engine.registry, self.case.compiler
+        registry = self.engine.registry
+        family = self.case.compiler
         if self.rev is not None:
             return [registry.resolve(self.rev, family)]
         refs = [*named, *reversed(registry.installed_releases(family))]
@@ -111,7 +112,8 @@ class Explainer:
     def _first_answer(self, refs: Sequence[ToolchainRef]) -> Explanation:
         """Return what the first toolchain says of the case."""
         probe = self._first_probe(refs)
-        case, outcome = self.case, probe.outcome
+        case = self.case
+        outcome = probe.outcome
         answer = Explanation(
             case.name,
             case.compiler,
@@ -127,7 +129,8 @@ class Explainer:
         if not is_wanted and not answer.is_reported_error:
             answer.unseen = self._expected_class()
         if isinstance(outcome, Failed) and (self.rev or outcome.flaky or is_wanted):
-            answer.failure, answer.fails_on = outcome.failure, probe.revision
+            answer.failure = outcome.failure
+            answer.fails_on = probe.revision
         return answer
 
     def _first_probe(self, refs: Sequence[ToolchainRef]) -> Probe:
@@ -184,7 +187,8 @@ class Explainer:
                 isinstance(one.outcome, NoAnswer) for one in last
             )
         if probe and probe.outcome.failure and not self.rev:
-            answer.failure, answer.fails_on = probe.outcome.failure, probe.revision
+            answer.failure = probe.outcome.failure
+            answer.fails_on = probe.revision
             answer.unseen = None
 
     def _commands(self, answer: Explanation) -> list[str]:

@@ -111,7 +111,8 @@ class ClusterInvestigation:
         stopped as if the user had done it.
         """
         began = time.monotonic()
-        engine, failure = self.work.engine, self.record.failure
+        engine = self.work.engine
+        failure = self.record.failure
         over = threading.Event()
 
         def stop() -> None:
@@ -138,9 +139,11 @@ class ClusterInvestigation:
         finally:
             timer.cancel()
             timer.join()
-        status, reason = "done", None
+        status = "done"
+        reason = None
         if problem:
-            status, reason = _STATUSES.get(problem.cause, "failed"), problem.reason
+            status = _STATUSES.get(problem.cause, "failed")
+            reason = problem.reason
         if problem or over.is_set():
             # a search that fails sets it, too, to end its other compiles
             engine.stop.clear()
@@ -157,7 +160,8 @@ class ClusterInvestigation:
         end is not a release; without a baseline along all releases. Then bisect its
         fix.
         """
-        engine, (old, new) = self.work.engine, self.work.ends
+        engine = self.work.engine
+        (old, new) = self.work.ends
         before = rev_text(old) if old else None
         if before is None and not new.is_release:
             before = engine.registry.releases(new.family)[-1].revision.name
@@ -232,7 +236,8 @@ class ClusterInvestigation:
         """Bisect the fix of a failure between the failing toolchain and the newest
         release, in a night the newest installed one; None if there is none.
         """
-        registry, (old, new) = self.work.engine.registry, self.work.ends
+        registry = self.work.engine.registry
+        (old, new) = self.work.ends
         if new.path is not None:  # its family may have no releases
             return None
         list_releases = registry.installed_releases if old else registry.releases
@@ -308,7 +313,8 @@ class ClusterInvestigation:
 
     def reduce(self) -> NoAnswer | None:
         """Reduce the program, and write the folder of the reproducer."""
-        engine, bad = self.work.engine, self.work.ends[1]
+        engine = self.work.engine
+        bad = self.work.ends[1]
         assert self.work.write_reproducer
         reduction = reduce_case(engine, self.case, bad, self.good)
         if reduction.unanswered is not None:

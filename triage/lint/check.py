@@ -94,7 +94,8 @@ def cases_to_lint(paths: Sequence[Path]) -> list[Case]:
         if not path.is_file():
             raise BadInput(f"{path}: no such file")
         program = family.input_at(path.absolute())
-        name, target = path.stem, Target("")
+        name = path.stem
+        target = Target("")
         cases.append(Case(name, str(path), "", family.name, path, program, target))
     if not cases:
         raise BadInput("there is nothing to lint: no case has a compiler with rules")
@@ -116,9 +117,11 @@ def lint_case(engine: Engine, case: Case, rev: str | None) -> LintedCase:
     prepared = engine.inputs.input_of(case, toolchain)
     if isinstance(prepared, NoAnswer):
         raise BadInput(f"{case.name}: {prepared.reason}")
-    name, recipe = str(case.source), None
+    name = str(case.source)
+    recipe = None
     if case.input.is_made:
-        name, recipe = str(prepared.path), case.source
+        name = str(prepared.path)
+        recipe = case.source
     elif case.source.suffix in _RECIPES:
         name = str(below_here(case.input.path))
     module = _read_module(engine, case, toolchain, prepared.path, name)
@@ -189,7 +192,8 @@ def _with_solver(
     if failure is None or failure.failure_class not in linter.solver_failures:
         reason = failure.headline if failure else outcome.reason
         return replace(report, notes=(f"solver iterations are not measured: {reason}",))
-    flags, option = report.flags, linter.solver_option(toolchain)
+    flags = report.flags
+    option = linter.solver_option(toolchain)
     text = f"{failure.headline} on {toolchain.revision.name}"
     if option:
         # after another failure than these, the solver has converged

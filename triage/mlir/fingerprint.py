@@ -101,7 +101,8 @@ class Fingerprint:
 
     def count_differences(self, other: Fingerprint) -> dict[str, tuple[int, int]]:
         """Return the operations that one has more often, with both counts, by name."""
-        ours, theirs = self.operations, other.operations
+        ours = self.operations
+        theirs = other.operations
         return {
             name: (ours[name], theirs[name])
             for name in sorted(ours | theirs)
@@ -117,7 +118,8 @@ class Fingerprint:
         """
         if self.choices == other.choices:
             return ()
-        here, there = values_by_key(self.choices), values_by_key(other.choices)
+        here = values_by_key(self.choices)
+        there = values_by_key(other.choices)
         differing = []
         for key in sorted(here.keys() & there.keys()):
             only_here = " ".join(sorted(here[key] - there[key]))
@@ -192,7 +194,8 @@ class DumpReader:
     """
 
     def __init__(self, words: Vocabulary, on_dump: Callable[[IrDump], None]) -> None:
-        self._words, self._on_dump = words, on_dump
+        self._words = words
+        self._on_dump = on_dump
         # The middle of long lines, where constants are, is dropped. Names are at the
         # beginning of a line, types at its end.
         self._lines = LineCutter(1 << 17, 1 << 17)
@@ -215,7 +218,9 @@ class DumpReader:
             self._header = header
             self._index += 1
             # an incomplete operation is discarded
-            self._open, self._functions, self._device = [], {}, set()
+            self._open = []
+            self._functions = {}
+            self._device = set()
         elif self._header:
             self._ir_line(text)
 
@@ -234,7 +239,8 @@ class DumpReader:
 
     def _add_operation(self, tally: Fingerprint, name: str, line: str) -> None:
         """Add an operation without regions to the operation around it."""
-        words, types = self._words, self._types(line)
+        words = self._words
+        types = self._types(line)
         self._add_choices(tally, name, line, types)
         is_bookkeeping = words.bookkeeping and words.bookkeeping.fullmatch(types)
         if name in words.inert or is_bookkeeping:

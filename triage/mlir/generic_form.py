@@ -65,7 +65,8 @@ class _Parser:
     """
 
     def __init__(self, text: str) -> None:
-        self.text, self.at = text, 0
+        self.text = text
+        self.at = 0
         # those of locations, too, which follow the module
         self.aliases: dict[str, str] = dict(_ALIAS.findall(text))
         self.values: dict[str, Value] = {}
@@ -141,7 +142,8 @@ class _Parser:
         return operation
 
     def _region(self, depth: int) -> Region:
-        region, blocks = Region(), dict[str, Block]()
+        region = Region()
+        blocks = dict[str, Block]()
         self._skip("{")
         while not self._next("}"):
             if self._next("^"):

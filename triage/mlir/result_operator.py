@@ -38,7 +38,8 @@ def result_operator(lines: Iterable[str], function: str | None, result: int) -> 
     operators: dict[str, str] = {}
     is_wanted = False
     for line in lines:
-        definition, returned = _DEFINITION.match(line), _RETURN.match(line)
+        definition = _DEFINITION.match(line)
+        returned = _RETURN.match(line)
         if _FUNCTION.match(line):
             is_wanted = "private" not in line
             if function:

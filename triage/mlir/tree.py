@@ -253,7 +253,8 @@ def split_list(text: str) -> list[str]:
     """Split at the commas outside of brackets, and strip the parts. An empty text has
     no parts.
     """
-    parts, begin = [], 0
+    parts = []
+    begin = 0
     for mark, depth, end in _separators(text, 0) if "," in text else ():
         if mark == "," and depth == 0:
             parts.append(text[begin : end - 1].strip())

@@ -131,7 +131,8 @@ def check_regular(path: Path, limit: int, folder: Path) -> Path:
 
     Raises OSError for another file, and if there is none.
     """
-    real_path, status = path, path.lstat()
+    real_path = path
+    status = path.lstat()
     # for another file it takes longer than to read a small one
     if stat.S_ISLNK(status.st_mode) or path.parent != folder:
         real_path = Path(os.path.realpath(path))

@@ -49,7 +49,9 @@ def case_result(
     """Return the result of one case of a night. source: the name of its recipe's
     file.
     """
-    case, old, result = new.case, result_of(baseline), result_of(new)
+    case = new.case
+    old = result_of(baseline)
+    result = result_of(new)
     expectation = None
     if case.expect:
         expectation = expectation_for(case, new.version, result.failure)
@@ -166,7 +168,8 @@ def owner_of(
     """Return the owner of a failure by the rules of the project file: the last one that
     fits a file of its culprit, a pass, its backend or a suite.
     """
-    files, passes = list[str](), list[str]()
+    files = list[str]()
+    passes = list[str]()
     if cluster.culprit and cluster.has_culprit:
         files += [file for change in cluster.culprit.suspects for file in change.files]
     if cluster.attribution:

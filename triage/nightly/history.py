@@ -133,7 +133,8 @@ def rows_bytes(night: Night) -> bytes:
     """Return what histories need of a night, as two lines of JSON."""
     tracks: dict[Track, TrackRows] = {}
     for case in night.cases:
-        track, numbers = track_of(case, night.kind), case.numbers
+        track = track_of(case, night.kind)
+        numbers = case.numbers
         row = CaseRow(
             case.status,
             case.change,
@@ -253,7 +254,9 @@ class CaseHistory:
         self._input = row.input or self._input
         if last and last.signature == row.signature:
             run = last
-            run.status, run.failure, run.last = row.status, row.failure, night
+            run.status = row.status
+            run.failure = row.failure
+            run.last = night
         else:
             state = (row.change, row.status, row.failure)
             run = StateRun(self, last, *state, night, night, is_edited)
@@ -297,7 +300,8 @@ class NightsHistory:
         """Return whether the last result of a case with another toolchain is the same
         failure, which no recipe expected. kind: of the toolchain.
         """
-        identity, new = (track_of(result, kind), result.case), result.toolchain
+        identity = (track_of(result, kind), result.case)
+        new = result.toolchain
         states = [
             (run.status, run.signature)
             for case in self.cases
@@ -360,7 +364,8 @@ def history_of(
 
 def is_older(toolchain: Revision, other: Revision) -> bool:
     """Return whether a toolchain is older than another, by versions or dates."""
-    old, new = parse_version(toolchain.name), parse_version(other.name)
+    old = parse_version(toolchain.name)
+    new = parse_version(other.name)
     if old and new:
         return old < new
     return bool(toolchain.date and other.date and toolchain.date < other.date)
@@ -400,7 +405,9 @@ def find_steps(values: Mapping[int, float]) -> Iterator[TimeStep]:
     A step is a change between the medians of neighbouring nights that is larger than
     the noise of the series makes likely.
     """
-    count, nights, series = _STEP_NIGHTS, list(values), list(values.values())
+    count = _STEP_NIGHTS
+    nights = list(values)
+    series = list(values.values())
     levels = [median(series[at : at + count]) for at in range(len(series) - count + 1)]
     changes = {
         at: abs(log(levels[at + count] / levels[at]))
@@ -409,7 +416,8 @@ def find_steps(values: Mapping[int, float]) -> Iterator[TimeStep]:
     least = max(log(_LEAST_RATIO), _SURE * median(changes.values() or [0.0]))
     while changes and max(changes.values()) >= least:
         start = max(changes, key=changes.__getitem__)
-        old, new = levels[start], levels[start + count]
+        old = levels[start]
+        new = levels[start + count]
         # the step is where the values on its left are nearer to the old level
         near = series[start : start + 2 * count]
         votes = [1 if abs(value - old) < abs(value - new) else -1 for value in near]

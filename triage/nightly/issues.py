@@ -252,7 +252,8 @@ def _update(
     """Return what a night changes in the issue of a failure. failing: the cases that
     fail with it.
     """
-    marker, revision = issue.marker, night.toolchain
+    marker = issue.marker
+    revision = night.toolchain
     if is_older(revision, marker.toolchain):
         return []
     added = [name for name in failing if name not in marker.cases]
@@ -271,7 +272,8 @@ def _update(
         if not failing or issue.stays_closed(revision):
             return []
     elif not failing:
-        action, cases = ActionKind.CLOSE, marker.cases
+        action = ActionKind.CLOSE
+        cases = marker.cases
         if not passing.issuperset(cases):
             return []
     else:

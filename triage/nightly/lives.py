@@ -30,7 +30,8 @@ from triage.nightly.store import NightStore
 from triage.recipes.values import parse_version
 
 _STATES = ("open", "known", "gone")
-_first_seen, _last_seen = attrgetter("first.index"), attrgetter("last.index")
+_first_seen = attrgetter("first.index")
+_last_seen = attrgetter("last.index")
 _COMPARED = (CaseChangeKind.REGRESSED, CaseChangeKind.CHANGED)
 
 
@@ -134,7 +135,8 @@ class FailureLife:
             names = [cluster.representative, *cluster.confirmed]
         had_it = any(run.case.case in names and run.has(night) for run in self.runs)
         if had_it and (cluster.steps or not self.cluster.steps):
-            self.cluster, self.found_in = cluster, night.record
+            self.cluster = cluster
+            self.found_in = night.record
 
 
 def failure_lives(history: NightsHistory) -> list[FailureLife]:
@@ -150,7 +152,8 @@ def failure_lives(history: NightsHistory) -> list[FailureLife]:
     groups.sort(key=lambda group: (group[0].first.index, group[0].case.track))
     lives = defaultdict[ClusterKey, list[FailureLife]](list)
     for group in groups:
-        track, newest = group[0].case.track, max(group, key=_last_seen)
+        track = group[0].case.track
+        newest = max(group, key=_last_seen)
         assert newest.failure
         cluster = track.key_of(newest.failure).cluster([], newest.failure)
         others = lives[cluster.key]

@@ -167,7 +167,8 @@ class Night:
     @in_json
     def unchanged(self) -> int:
         """Number of cases that fail as before or pass."""
-        failing, passing = CaseChangeKind.FAILING, CaseChangeKind.PASSING
+        failing = CaseChangeKind.FAILING
+        passing = CaseChangeKind.PASSING
         return len(self.cases_with(failing, passing, CaseChangeKind.UNEXPECTED_PASS))
 
     @in_json

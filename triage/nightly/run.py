@@ -120,7 +120,8 @@ class NightRun:
 
     def night(self, stopped: str | None = None) -> Night:
         """Return what is known."""
-        results, investigation = dict(self._results), self.investigation
+        results = dict(self._results)
+        investigation = self.investigation
         summary = None
         if investigation:
             seconds = round(investigation.seconds, 1)
@@ -163,7 +164,8 @@ class NightRun:
         jobs = [ProbeJob(case, ref) for ref in self.refs for case in self.cases]
         probes = defaultdict[str, dict[str, Probe]](dict)
         for probe in self.engine.probe_all(jobs, "nightly"):
-            name, kind = probe.case.name, self.toolchain.kind
+            name = probe.case.name
+            kind = self.toolchain.kind
             self._cached += probe.cached
             probes[name][probe.revision.name] = probe
             if len(probes[name]) == len(self.refs):

@@ -86,7 +86,8 @@ class AnsweringProcess:
     def _wait_for(
         self, answer: Future[bytes | None], contained: Contained, timeout: float
     ) -> bytes | None:
-        end, stop = time.monotonic() + timeout, StopWatch(self.stop)
+        end = time.monotonic() + timeout
+        stop = StopWatch(self.stop)
         while not wait([answer], TICK).done:
             if stop.is_set():
                 raise Interrupted("stopped")
@@ -106,7 +107,8 @@ class AnsweringProcess:
 
 
 def _exchange(contained: Contained, request: bytes) -> bytes | None:
-    source, sink = contained.process.stdout, contained.process.stdin
+    source = contained.process.stdout
+    sink = contained.process.stdin
     assert source
     assert sink
     sink.write(f"{len(request):08x}".encode() + request)

@@ -31,7 +31,8 @@ from triage.processes.sealing import Seal, is_sealing, restricted
 _PR_SET_DUMPABLE = 4
 _PR_SET_CHILD_SUBREAPER = 36
 _ADDR_NO_RANDOMIZE = 0x0040000
-PIPE, NULL = subprocess.PIPE, subprocess.DEVNULL
+PIPE = subprocess.PIPE
+NULL = subprocess.DEVNULL
 _KILLED = 5.0  # seconds that killed processes have to disappear
 # The number of a run has 19 digits, the most that the limit allows: a 4, 8 random
 # digits for this program, and 10 digits to count with.

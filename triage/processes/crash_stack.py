@@ -51,10 +51,12 @@ def with_named_stack(execution: Execution) -> Execution:
     A function without a symbol is shown as an offset in its file, which another build
     of the file changes.
     """
-    stderr, layout = execution.stderr, _Layout()
+    stderr = execution.stderr
+    layout = _Layout()
     if execution.ok or "{{{" not in stderr.head + stderr.tail:
         return execution
-    head, tail = layout.with_names(stderr.head), layout.with_names(stderr.tail)
+    head = layout.with_names(stderr.head)
+    tail = layout.with_names(stderr.tail)
     return replace(execution, stderr=Captured(head, tail, stderr.dropped))
 
 
@@ -87,7 +89,8 @@ class _Layout:
             if match is None:
                 lines.append(line)
             elif match["reset"]:
-                self.paths, self.mappings = {}, []
+                self.paths = {}
+                self.mappings = []
                 lines.append(_HEADER)
             elif match["module"]:
                 self.paths[match["module"]] = Path(match["path"])
@@ -135,8 +138,10 @@ class SymbolTable:
                 names = elf.get_section(table["sh_link"])
             except (ELFError, ConstructError) as error:
                 raise ValueError(f"{path} is damaged") from error
-        self._names, self._names_size = int(names["sh_offset"]), int(names["sh_size"])
-        start, size = int(table["sh_offset"]), int(table["sh_size"])
+        self._names = int(names["sh_offset"])
+        self._names_size = int(names["sh_size"])
+        start = int(table["sh_offset"])
+        size = int(table["sh_size"])
         symbols: Any = np.frombuffer(
             self._file[start : start + size // 24 * 24], np.dtype(_SYMBOL)
         )
@@ -154,7 +159,8 @@ class SymbolTable:
         last = int(self._symbols["value"].searchsorted(address, side="right")) - 1
         for index in range(last, max(last - 2, -1), -1):
             symbol = self._symbols[index]
-            start, size = int(symbol["value"]), int(symbol["size"])
+            start = int(symbol["value"])
+            size = int(symbol["size"])
             if start < address <= start + size or (address == start and size):
                 at = self._names + int(symbol["name"])
                 name = self._file[at : at + 8 * _LONGEST_NAME].split(b"\0", 1)[0]

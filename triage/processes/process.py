@@ -61,7 +61,8 @@ class StopWatch:
     _interruptions = 0
 
     def __init__(self, stop: StopSignal | None) -> None:
-        self._stop, self._before = stop, StopWatch._interruptions
+        self._stop = stop
+        self._before = StopWatch._interruptions
 
     def is_set(self) -> bool:
         """Return whether the wait must end."""
@@ -83,7 +84,9 @@ class Capture:
     def __init__(self, size: int) -> None:
         """Keep this many bytes, half of them of the beginning."""
         self._half = max(1, size // 2)
-        self._head, self._tail, self._written = bytearray(), bytearray(), 0
+        self._head = bytearray()
+        self._tail = bytearray()
+        self._written = 0
 
     def write(self, data: bytes) -> None:
         """Take the next bytes of the stream."""
@@ -98,7 +101,8 @@ class Capture:
     def captured(self) -> Captured:
         """Return what was kept as text. Invalid characters are replaced."""
         del self._tail[: -self._half]
-        head, tail = self._head, self._tail
+        head = self._head
+        tail = self._tail
         dropped = self._written - len(head) - len(tail)
         if not dropped:
             head, tail = head + tail, bytearray()
@@ -155,7 +159,8 @@ def run(
     most_used = UNLIMITED
     if limits.output != UNLIMITED:  # what is there before does not count
         most_used = _used_bytes(cwd, limits.output) + limits.output
-    stdout, stderr = Capture(kept), Capture(kept)
+    stdout = Capture(kept)
+    stderr = Capture(kept)
     fix_addresses()
     started = time.monotonic()
     with ExitStack() as stack:
@@ -289,7 +294,8 @@ class _Watch:
 
     def _is_out_of_time(self) -> bool:
         """Compare the time with the limit, and note how much of that it waited."""
-        elapsed, limit = time.monotonic() - self.started, self.limits.timeout
+        elapsed = time.monotonic() - self.started
+        limit = self.limits.timeout
         if elapsed <= limit:
             return False
         used = elapsed - _seconds_without_core(self.contained.leader)
@@ -328,7 +334,8 @@ def _used_bytes(folder: Path, enough: int) -> int:
     A sparse file counts with its length. Every entry counts at least a block, so that
     the number of files is limited, too.
     """
-    total, folders = 0, [os.fspath(folder)]
+    total = 0
+    folders = [os.fspath(folder)]
     for path in folders:
         with suppress(OSError), os.scandir(path) as entries:
             for entry in entries:

@@ -28,8 +28,11 @@ from typing import TypeVar
 T = TypeVar("T")
 _LIBC = ctypes.CDLL(None, use_errno=True)
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446  # on every architecture
-_VERSION_FLAG, _PATH_BENEATH = 1, 1
-_PR_GET_SECCOMP, _PR_SET_SECCOMP, _MODE_FILTER = 21, 22, 2
+_VERSION_FLAG = 1
+_PATH_BENEATH = 1
+_PR_GET_SECCOMP = 21
+_PR_SET_SECCOMP = 22
+_MODE_FILTER = 2
 # Let no program that a thread starts gain privileges: none of root, and none of a
 # program that sets its user. The kernel asks for this before it takes limits.
 _NO_NEW_PRIVILEGES = (38, 1, 0, 0, 0)
@@ -37,12 +40,18 @@ _CAPSET = {"x86_64": 126, "aarch64": 91}
 _CAPABILITY_VERSION = 0x20080522
 
 # Rights by their bits, see linux/landlock.h.
-_EXECUTE, _WRITE, _READ, _LIST, _TRUNCATE, _IOCTL = 1, 2, 4, 8, 1 << 14, 1 << 15
+_EXECUTE = 1
+_WRITE = 2
+_READ = 4
+_LIST = 8
+_TRUNCATE = 1 << 14
+_IOCTL = 1 << 15
 _OF_FILES = _EXECUTE | _WRITE | _READ | _TRUNCATE | _IOCTL
 _RIGHTS = {1: 13, 2: 14, 3: 15, 4: 15, 5: 16}  # version -> bits; later versions as 5
 _NETWORK = 0b11  # bind and connect with TCP, from version 4 on
 _SCOPES = 0b11  # signals and abstract sockets of others, from version 6 on
-_NETWORK_VERSION, _SCOPES_VERSION = 4, 6
+_NETWORK_VERSION = 4
+_SCOPES_VERSION = 6
 _TRUNCATE_VERSION = 3
 
 # What every program may read: the libraries and programs of the system, and what the
@@ -215,9 +224,15 @@ def _system_call(*words: int | bytes | None) -> int:
 # cannot be decided here. `call_rules.txt` has the rules.
 
 # Instructions of the filter, and the fields of what it reads.
-_LOAD, _AND, _JUMP, _RETURN = 0x20, 0x54, 0x05, 0x06
-_IF_EQUAL, _IF_AT_LEAST = 0x15, 0x35
-_NUMBER, _ARCHITECTURE, _ARGUMENTS = 0, 4, 16
+_LOAD = 0x20
+_AND = 0x54
+_JUMP = 0x05
+_RETURN = 0x06
+_IF_EQUAL = 0x15
+_IF_AT_LEAST = 0x35
+_NUMBER = 0
+_ARCHITECTURE = 4
+_ARGUMENTS = 16
 _X32 = 0x40000000  # added to the numbers of x86-64's third interface
 _ANSWER = 0x00050000
 ANSWERS = {

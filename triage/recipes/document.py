@@ -134,7 +134,8 @@ def read_document(
         empty: How to begin such a file, for an empty one; None if it may be empty.
         json: Whether it is JSON, where `null` is a value and `//` begins a comment.
     """
-    name, text = str(path), read_text(path)
+    name = str(path)
+    text = read_text(path)
     document = ConfigDocument(name, nulls=json)
     if json:
         text = _json_as_yaml(text)
@@ -149,7 +150,8 @@ def read_document(
         raise BadFiles([_problem(name, error.problem_mark, message)]) from error
     except ReaderError as error:
         before = text.encode()[: error.position].decode().split("\n")
-        line, column = len(before), len(before[-1]) + 1
+        line = len(before)
+        column = len(before[-1]) + 1
         raise BadFiles([Problem(name, line, column, f"{error.reason}.")]) from error
     if root is not None and root.tag != _NULL:
         document.data = document.read(root)
@@ -287,7 +289,8 @@ def _report(error: ValidationError, document: ConfigDocument, kind: Any) -> None
     empty ones and those with placeholders.
     """
     for details in error.errors(include_url=False):
-        loc, value = document.resolve(details["loc"]), details["input"]
+        loc = document.resolve(details["loc"])
+        value = details["input"]
         type_ = details["type"]
         at_key = type_ in _UNKNOWN_KEY or details["loc"][-1:] == ("[key]",)
         is_empty = value is None and not document.nulls
@@ -303,8 +306,10 @@ def _report(error: ValidationError, document: ConfigDocument, kind: Any) -> None
 def _message(details: ErrorDetails, loc: Loc, kind: Any) -> str:
     """Return a sentence that says what is wrong, and what to write."""
     value = details["input"]
-    names, keys = [part for part in loc if isinstance(part, str)], _keys_of(kind)
-    advice, key = ".", names[-1] if names else ""
+    names = [part for part in loc if isinstance(part, str)]
+    keys = _keys_of(kind)
+    advice = "."
+    key = names[-1] if names else ""
     for name in names:
         examples = keys.get(name, {}).get("examples")
         if examples:  # of the innermost key that has one

@@ -178,14 +178,17 @@ def _updated_list(probe: Probe, changes: list[ExpectationChange]) -> list[Expect
     """Return the known failures of a case. If one is gone, its entry ends at the
     version of the probe. A new failure gets an entry that begins with it.
     """
-    case, version, failure = probe.case, probe.version, probe.outcome.failure
+    case = probe.case
+    version = probe.version
+    failure = probe.outcome.failure
     entries: list[Expectation] = []
     for entry in case.expect:
         is_seen = failure is not None and matches(entry, failure)
         if is_seen or not applies(entry, version):
             entries.append(entry)
             continue
-        name, after = entry.failure or f"stage {entry.stage}", None
+        name = entry.failure or f"stage {entry.stage}"
+        after = None
         if version and _is_before(Version(entry.since or "0"), Version(version)):
             entries.append(replace(entry, until=version))
             after = f"{name} until {version}"

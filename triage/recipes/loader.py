@@ -120,7 +120,8 @@ def _cases_of_document(
     failure_names: Callable[[], Collection[str]],
 ) -> list[Case]:
     """Return the cases of a recipe, and report problems to the document."""
-    data, folder = document.data, source.parent
+    data = document.data
+    folder = source.parent
     if not isinstance(data, dict):
         validated(document, Recipe)
         return []
@@ -240,7 +241,8 @@ def _check_placeholders(
     """Report placeholders that stand in a wrong place or name no key of the matrix, and
     keys that no placeholder names.
     """
-    places, used = ", ".join(sections), set[str | None]()
+    places = ", ".join(sections)
+    used = set[str | None]()
     for loc, text in document.texts.items():
         names = _PLACEHOLDER.findall(text)
         # a mistyped name uses the key that it means

@@ -141,7 +141,8 @@ def matching(folder: Path, pattern: str) -> list[tuple[str, Path]]:
         return [("", locate(folder, pattern))]
     whole = Path(pattern)
     start = next(part for part in whole.parents if not is_pattern(str(part)))
-    base, files = locate(folder, str(start)), []
+    base = locate(folder, str(start))
+    files = []
     for path in base.glob(str(whole.relative_to(start))):
         name = path.relative_to(base)
         if not path.is_file() or re.search(r"(^|/)\.", name.as_posix()):

@@ -91,7 +91,8 @@ def read_flagfile(path: Path) -> RunSpec:
     for number, line in enumerate(read_text(path).splitlines(), 1):
         name, _, text = line.strip().lstrip("-").partition("=")
         if name not in ("input", "expected_output", "function", "device"):
-            name, text = "flags", line.strip()
+            name = "flags"
+            text = line.strip()
         elif name not in ("function", "device"):
             try:
                 text = with_located_file(text, path.parent)

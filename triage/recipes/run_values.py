@@ -93,10 +93,12 @@ def split_value(text: str) -> ValueText:
     """Split a value. Raises ValueError, which says what is wrong with the text."""
     if _NUMBER.match(text):
         return ValueText("", None, text)
-    kind, content = "", text
+    kind = ""
+    content = text
     match = _VALUE.match(text)
     if match:
-        kind, content = match["type"] or "", match["content"]
+        kind = match["type"] or ""
+        content = match["content"]
     if content.startswith("@"):
         return ValueText(kind, content[1:], "")
     if not _TYPE.match(kind):
@@ -174,7 +176,8 @@ def _array(value: ValueText) -> Array | None:
     if kind is None:
         is_whole = set(".eE").isdisjoint(value.literal)
         return np.array(int(value.literal) if is_whole else float(value.literal))
-    shape, dtype = [size or 0 for size in kind.shape], kind.dtype
+    shape = [size or 0 for size in kind.shape]
+    dtype = kind.dtype
     if math.prod(shape) > _MOST_ELEMENTS:
         return None
     if value.file is not None:

@@ -48,7 +48,8 @@ def share_text(share: float, digits: int = 1) -> str:
     >>> [share_text(share) for share in (0.0, 0.99999, 1.0)]
     ['0.0%', '99.9%', '100.0%']
     """
-    percent, least = round(100 * share, digits), 10.0**-digits
+    percent = round(100 * share, digits)
+    least = 10.0**-digits
     if 0 < share < 1:
         percent = min(max(percent, least), 100 - least)
     return f"{percent:.{digits}f}%"

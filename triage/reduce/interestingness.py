@@ -106,7 +106,8 @@ class CompileTest:
 
         is_complete: whether the good toolchain must compile it, too.
         """
-        bad, good = self.baseline.bad_ref, self.baseline.good_ref
+        bad = self.baseline.bad_ref
+        good = self.baseline.good_ref
         with self.on_disk(candidate, candidate.case) as case:
             for attempt in range(self.baseline.repeats):
                 outcome = self.compile(case, bad, stop, attempt)
@@ -125,7 +126,8 @@ class CompileTest:
         self, case: Case, ref: ToolchainRef, stop: StopSignal | None, attempt: int = 0
     ) -> Outcome:
         """Compile a candidate, or look it up."""
-        naming, here = self.baseline.naming, not self.baseline.is_of_compile
+        naming = self.baseline.naming
+        here = not self.baseline.is_of_compile
         job = ProbeJob(case, ref, once=naming, attempt=attempt, stop=stop, here=here)
         probe = self.engine.probe(job)
         self.probes.append(probe)
@@ -335,7 +337,8 @@ class RunTest(CompileTest):
         """Return the results that a reference computes; None if it does not run the
         program, or its results depend on unwritten memory.
         """
-        target, answer = (self.engine, case, self.baseline.bad, reference), None
+        target = (self.engine, case, self.baseline.bad, reference)
+        answer = None
         try:
             if asks_workers:
                 task = reference_task(*target)

@@ -143,7 +143,9 @@ def _cuts_around(
         for operation in droppable
         if any(inner.line == line for inner in operation.walk())
     )
-    reached, distance, shown = set(edge), 0, 0
+    reached = set(edge)
+    distance = 0
+    shown = 0
     while len(reached) > shown:
         shown = len(reached)
         yield cut(program, function, reached)
@@ -166,7 +168,8 @@ def drop_operations(problem: ReductionProblem) -> None:
 
 
 def _drop_operations_of(problem: ReductionProblem, function: Operation) -> None:
-    start, droppable = MlirProgram.of(problem), pieces(function)
+    start = MlirProgram.of(problem)
+    droppable = pieces(function)
     problem.delete(
         droppable,
         lambda dropped: cut(start, function, set(droppable).difference(dropped)),
@@ -184,12 +187,14 @@ def bypass_operations(problem: ReductionProblem) -> None:
     links: dict[Operation, dict[Value, Value]] = {}
     inner = set(_inner_blocks(start.module))
     for block in start.module.blocks()[1:]:
-        is_inner, latest = block in inner, dict[str, Value]()
+        is_inner = block in inner
+        latest = dict[str, Value]()
         values = block.arguments
         for operation in block.operations[:-1]:
             if is_inner:
                 latest |= {value.type: value for value in values}
-            left, chosen = [*operation.operands], dict[Value, Value]()
+            left = [*operation.operands]
+            chosen = dict[Value, Value]()
             for result in operation.results:
                 fitting = (value for value in left if value.type == result.type)
                 match = next(fitting, latest.get(result.type))

@@ -179,7 +179,8 @@ def cut(
     if block is None:
         return None
     operations = set(operations)
-    needed, remaining = set[Value](), list[Operation]()
+    needed = set[Value]()
+    remaining = list[Operation]()
     for operation in reversed(block.operations[:-1]):
         # a constant, or the maker of a value that no argument can carry
         is_taken_along = _follows_its_users(operation) or not all(
@@ -244,7 +245,8 @@ def _is_crossable(value: Value) -> bool:
 def _keep_symbols_of(module: Module, function: Operation) -> None:
     """Drop the module's symbols that a function does not refer to, directly or not."""
     by_name = {operation.symbol: operation for operation in module.body.operations}
-    needed, waiting = {function}, [function]
+    needed = {function}
+    waiting = [function]
     while waiting:
         for operation in waiting.pop().walk():
             types = (value.type for value in operation.results)

@@ -130,7 +130,9 @@ class ReductionProblem:
 
         First means in the order of `candidates`, whichever thread answers first.
         """
-        stop, refused, source = threading.Event(), 0, iter(candidates)
+        stop = threading.Event()
+        refused = 0
+        source = iter(candidates)
         asked: deque[tuple[Program | None, Future[bool | None]]] = deque()
         with ThreadPoolExecutor(self.jobs, "candidate") as pool:
             try:
@@ -181,9 +183,12 @@ class ReductionProblem:
             items: What the current program can do without.
             without: Makes the current program without some of the items, or None.
         """
-        left, dropped, size = list(items), list[T](), len(items)
+        left = list(items)
+        dropped = list[T]()
+        size = len(items)
         while left:
-            before, start = len(left), 0
+            before = len(left)
+            start = 0
             while start < len(left):
                 taken = self.take_first(
                     without([*dropped, *left[at : at + size]])
@@ -204,7 +209,8 @@ class ReductionProblem:
         `changes` yields the programs that differ from the current one by one change, in
         a stable order. After a change, the search continues at the same position.
         """
-        position, taken = 0, self.take_first(changes())
+        position = 0
+        taken = self.take_first(changes())
         while taken is not None:
             position += taken
             taken = self.take_first(islice(changes(), position, None))
@@ -251,8 +257,10 @@ def drop_settings(problem: ReductionProblem) -> None:
     """Drop the flags, the options of a kernel and the hints about its arguments that
     the failure does not need.
     """
-    start, case = problem.current, problem.current.case
-    kernel, items = kernel_of(case), list[object](case.flags)
+    start = problem.current
+    case = problem.current.case
+    kernel = kernel_of(case)
+    items = list[object](case.flags)
     if kernel:
         items += [*kernel.options, *kernel.hints]
 

@@ -149,7 +149,8 @@ def unbound_names(content: bytes) -> set[str]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         scopes = [symtable.symtable(content, "input.py", "exec")]  # type: ignore[arg-type]
-    bound, read = set(_ALWAYS), set[str]()
+    bound = set(_ALWAYS)
+    read = set[str]()
     for scope in scopes:
         scopes += scope.get_children()
         for symbol in scope.get_symbols():
@@ -221,7 +222,8 @@ def _read_program(case: Case, source: Path) -> Iterator[PythonProgram]:
 def drop_statements(problem: ReductionProblem) -> None:
     """Drop statements, those that read a name before those that bind it."""
     start = PythonProgram.of(problem)
-    items, kernel = start.statements, start.kernel
+    items = start.statements
+    kernel = start.kernel
     items = [statement for statement in items if statement is not kernel]
     problem.delete(
         items[::-1], lambda dropped: start.with_edits(dict.fromkeys(dropped))
@@ -357,7 +359,8 @@ def drop_parameters(problem: ReductionProblem) -> None:
     their numbers and other parameters by the first one of their type.
     """
     start = PythonProgram.of(problem)
-    kernel, function = kernel_of(start.case), start.kernel
+    kernel = kernel_of(start.case)
+    function = start.kernel
     if function is None or kernel is None:
         return
     firsts: dict[str, str] = {}

@@ -108,11 +108,14 @@ def reproducer_of(
     """Collect the contents of a reproducer. bad: the toolchain that the reduced program
     fails on.
     """
-    case, small, good = reduction.probes[0].case, reduction.small, reduction.good
+    case = reduction.probes[0].case
+    small = reduction.small
+    good = reduction.good
     recorded = engine.last_execution(case, engine.registry.obtain(bad))
     assert recorded  # it was probed
     task, execution = recorded
-    compiled, path = task.prepared.path, case.input.path
+    compiled = task.prepared.path
+    path = case.input.path
     names = {compiled: f"input{compiled.suffix}", path: f"input{path.suffix}"}
     clean = without_paths(names, names[compiled])
     probes = {
@@ -157,8 +160,10 @@ def _standalone(
     task: Task, small: Case, failing: Probe, bad: ToolchainRef, source: str
 ) -> StandaloneCompile:
     """Return how to compile, and if need be run, the reduced case without triage."""
-    family, command = task.compiler, list[str]()
-    packages, invocation = _packages(bad, family.packaging), task.invocation
+    family = task.compiler
+    command = list[str]()
+    packages = _packages(bad, family.packaging)
+    invocation = task.invocation
     if small.run and family.run:
         if isinstance(task.run, RunTask):
             command = task.run.runner.argv(
@@ -204,8 +209,10 @@ def original_draft(engine: Engine, case: Case, bad: ToolchainRef) -> IssueDraft 
 
 def draft_of(reproducer: Reproducer) -> IssueDraft:
     """Return what an issue shows of a reproducer."""
-    case, reduction = reproducer.case, reproducer.reduction
-    compiled, headline = reproducer.compile, reproducer.failure.headline
+    case = reproducer.case
+    reduction = reproducer.reduction
+    compiled = reproducer.compile
+    headline = reproducer.failure.headline
     family = family_of(case)
     call = family.standalone(compiled)
     files = {compiled.source: reduction.program, **call.files}
@@ -255,7 +262,8 @@ def portable_run(task: Task, run: RunSpec, files: dict[str, bytes]) -> RunSpec:
             if value.file is not None:
                 path = Path(value.file)
                 name = f"{role}_{index}{path.suffix}"
-                files[name], text = path.read_bytes(), str(replace(value, file=name))
+                files[name] = path.read_bytes()
+                text = str(replace(value, file=name))
             named.append(text)
         return tuple(named)
 
@@ -449,7 +457,8 @@ def replay(
 
     Without `revs_of`: on the recorded revision and the newest release.
     """
-    counts, jobs = list[int](), list[ProbeJob]()
+    counts = list[int]()
+    jobs = list[ProbeJob]()
     for reproducer in reproducers:
         refs = _refs_of(engine.registry, reproducer, revs_of)
         counts.append(len(refs))
@@ -468,7 +477,8 @@ def _refs_of(
     reproducer: Replay,
     revs_of: Mapping[str, Sequence[str]] | None,
 ) -> Collection[ToolchainRef]:
-    family, revs = reproducer.program.compiler, ["latest"]
+    family = reproducer.program.compiler
+    revs = ["latest"]
     try:
         if revs_of is not None:
             revs = list(revs_of.get(family, ()))

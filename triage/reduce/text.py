@@ -50,7 +50,8 @@ class TextProgram(Program):
 
     def without(self, dropped: Sequence[int]) -> TextProgram:
         """Return the program without some of its tokens."""
-        lines, absent = [""] * len(self.lines), set(dropped)
+        lines = [""] * len(self.lines)
+        absent = set(dropped)
         for index, (number, text) in enumerate(self.tokens):
             if index not in absent:
                 lines[number] += text

@@ -71,14 +71,16 @@ class NotReducibleError(Exception):
     def __init__(self, cause: Cause, why: str, probes: Sequence[Probe]) -> None:
         """probes: of the original, as far as it was probed."""
         super().__init__(why)
-        self.answer, self.probes = NoAnswer(cause, why), tuple(probes)
+        self.answer = NoAnswer(cause, why)
+        self.probes = tuple(probes)
 
 
 def reduce_case(
     engine: Engine, case: Case, bad: ToolchainRef, good: ToolchainRef | None
 ) -> Reduction:
     """Reduce a case, or return why it is not reduced."""
-    started, name = time.monotonic(), case.name
+    started = time.monotonic()
+    name = case.name
     if good:
         compiler = engine.compilers[case.compiler]
         case = compiler.compared_with(case, good.revision.name)
@@ -134,7 +136,8 @@ def measure_baseline(
         case = replace(case, run=None)
         probes = _probe_original(engine, case, refs)
     failure = _failure_to_keep(probes)
-    naming, times = Naming.NEVER, 2 if failure.family in _DOUBTED else 0
+    naming = Naming.NEVER
+    times = 2 if failure.family in _DOUBTED else 0
     rule = rules_of(case).by_name.get(failure.failure_class)
     if failure.family == "crash" or (rule and rule.needs_pass):
         naming, times = Naming.AT_ONCE, times or 1
@@ -189,7 +192,8 @@ def _failure_to_keep(probes: Sequence[Probe]) -> Failure:
         if isinstance(probe.outcome, NoAnswer):
             why = f"untestable on {probe.revision.name}: {probe.outcome.reason}"
             raise NotReducibleError(probe.outcome.cause, why, probes)
-    failure, name = probes[0].outcome.failure, probes[0].revision.name
+    failure = probes[0].outcome.failure
+    name = probes[0].revision.name
     why = f"it passes on {name}; there is nothing to reduce"
     if failure and failure.stage is Stage.IMPORT:
         why = f"the importer of {name} fails before the compiler runs"
@@ -240,7 +244,8 @@ def _forms_for(
 
     One that understands the program comes first, then plain text.
     """
-    case, suffix = baseline.case, source.suffix.lstrip(".")
+    case = baseline.case
+    suffix = source.suffix.lstrip(".")
     if suffix == "py":
         yield python_form(case, source)
     elif suffix == InputKind.ONNX:
@@ -279,7 +284,8 @@ def _open_first(test: CompileTest, forms: Iterator[Form]) -> tuple[Form, Program
     """Return the first form of the program that fails, and the program in it. Raises
     NotReducibleError.
     """
-    baseline, why = test.baseline, "no tool reads the input"
+    baseline = test.baseline
+    why = "no tool reads the input"
     cases = [_in_less_time(baseline)]
     phase = baseline.failure.phase
     if cases[0].phase is None and phase in baseline.bad.capabilities.phases:
@@ -300,7 +306,8 @@ def _open_first(test: CompileTest, forms: Iterator[Form]) -> tuple[Form, Program
     for probe in test.probes:
         outcome = probe.outcome
         if isinstance(outcome, NoAnswer) and outcome.cause is Cause.ENVIRONMENT:
-            cause, why = outcome.cause, outcome.reason
+            cause = outcome.cause
+            why = outcome.reason
     raise NotReducibleError(cause, why, baseline.probes)
 
 
@@ -320,7 +327,8 @@ def _probe_result(
     """Probe the smallest program on every version, and return the reduction. Raises
     NotReducibleError if it does not fail as the original.
     """
-    baseline, smallest = test.baseline, test.complete(program)
+    baseline = test.baseline
+    smallest = test.complete(program)
     content = program.readable_content
     # A path for each content, because digests are remembered by path.
     name = f"reduced-{sha256(content).hexdigest()[:12]}"

@@ -152,7 +152,8 @@ def _changes_of_rule(
     rule: RemedyCandidate, situation: Situation
 ) -> Iterator[ChangedCase]:
     """Yield the changes that a rule's candidate stands for, if they fit the case."""
-    case, effect = situation.case, rule.why
+    case = situation.case
+    effect = rule.why
     if rule.give and situation.accepts(flag_name(rule.give)):
         weakness = Weakness.NONE
         if rule.recomputes:
@@ -165,7 +166,8 @@ def _changes_of_rule(
     if rule.declare and situation.program:
         device = situation.failure.details.get("device")
         named = [device] if isinstance(device, str) else []
-        family, program = situation.family, situation.program
+        family = situation.family
+        program = situation.program
         options = family.declaring_options(case, program, named)
         if options:
             yield situation.with_change(Change(flags=options, effect=effect))
@@ -198,11 +200,10 @@ def _switches(situation: Situation) -> Iterator[str]:
     """Yield the compiler's options for the failing phase: those that the good compiler
     lacks come first, then those nearest to the phase.
     """
-    catalog, capabilities = (
-        situation.family.remedy_options,
-        situation.toolchain.capabilities,
-    )
-    backend, good = situation.case.target.backend, situation.request.good
+    catalog = situation.family.remedy_options
+    capabilities = situation.toolchain.capabilities
+    backend = situation.case.target.backend
+    good = situation.request.good
     old = capabilities.flags
     if good:
         old = situation.engine.registry.obtain(good).capabilities.flags

@@ -39,7 +39,8 @@ def find_remedies(engine: Engine, request: RemedyRequest) -> Remedies:
     """
     deadline = time.monotonic() + request.seconds
     failing = engine.probe(ProbeJob(request.case, request.bad))
-    outcome, name = failing.outcome, failing.revision.name
+    outcome = failing.outcome
+    name = failing.revision.name
     answer = Remedies(request.case.name, failing.revision)
     if isinstance(outcome, NoAnswer):
         return replace(answer, unanswered=outcome)
@@ -58,7 +59,8 @@ def find_remedies(engine: Engine, request: RemedyRequest) -> Remedies:
             raise
         # what works so far is known, although nothing else is known of it
         answer = replace(answer, remedies=tuple(search.best()))
-    tried, left = len(search.tried), 0
+    tried = len(search.tried)
+    left = 0
     if not search.is_successful:
         left = len(search.candidates) - tried
     unanswered = None
@@ -129,7 +131,8 @@ class _Search:
         """Add the best remedies, measured and tried on the good compiler and the newest
         release, and the newest release if it needs none.
         """
-        best, bad = self.best(), self.request.bad
+        best = self.best()
+        bad = self.request.bad
         cases = [self.candidates[remedy.text].case for remedy in best]
         results = self._results(cases, bad, _COST)
         remedies = [

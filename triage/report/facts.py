@@ -40,8 +40,10 @@ def verdict_text(bisection: Bisection, title: str) -> str:
     """
     if bisection.status is Answer.INCONCLUSIVE:
         return "inconclusive"
-    is_regression, broke = bisection.brought_failure, bisection.broke
-    changed, fixed = bisection.changed, bisection.fixed
+    is_regression = bisection.brought_failure
+    broke = bisection.broke
+    changed = bisection.changed
+    fixed = bisection.fixed
     if changed is None:
         verb = "introduced" if is_regression else "fixed"
         text = f"{verb} by {_change_text(bisection, title)}"
@@ -98,7 +100,8 @@ def since_facts(bisection: Bisection, compiler: str | None) -> Iterator[Fact]:
 
 def facts_before_change(bisection: Bisection, compiler: str | None) -> Iterator[Fact]:
     """Yield the last revision before a change, and the commits up to it."""
-    pair, name = bisection.broke or bisection, "last good"
+    pair = bisection.broke or bisection
+    name = "last good"
     if not bisection.brought_failure:
         name = "last bad"
     elif bisection.changed and not bisection.broke:
@@ -167,7 +170,8 @@ def baseline_text(case: CaseResult) -> str:
 
 def life_facts(life: FailureLife) -> Iterator[Fact]:
     """Yield when a failure came and was last seen, and what to do."""
-    last, name = life.gone or life.last, "gone" if life.gone else "last seen"
+    last = life.gone or life.last
+    name = "gone" if life.gone else "last seen"
     yield "came", [came_span(life), f", {life.came.day}"]
     yield name, f"{last.day} with {revision_text(last.toolchain)}"
     how: Inline = "nothing: it is gone"

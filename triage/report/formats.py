@@ -80,7 +80,9 @@ def suite_case(
     is_failure: nobody expects the failure; strict: an unexpected pass is a failure;
     text: what is known of the failure.
     """
-    failure, failed, skipped = result.failure, None, None
+    failure = result.failure
+    failed = None
+    skipped = None
     if failure and is_failure:
         signature = f"signature: {failure.signature}\n{text}".rstrip()
         failed = (failure.headline, failure.failure_class, signature)

@@ -72,7 +72,8 @@ def reproducer_issue(reproducer: Reproducer) -> Document:
     """Return the text of a reproducer's folder."""
     from triage.reduce.reproducer import draft_of
 
-    reduction, failure = reproducer.reduction, reproducer.failure
+    reduction = reproducer.reduction
+    failure = reproducer.failure
     case = reproducer.case
     cluster = FailureCluster(
         signature=failure.signature,
@@ -91,7 +92,8 @@ def issue_body(change: IssueChange, night: Night) -> str:
     """Return the Markdown of a new issue or of a comment."""
     from triage.nightly.issues import ActionKind
 
-    toolchain, cluster = revision_text(night.toolchain), change.cluster
+    toolchain = revision_text(night.toolchain)
+    cluster = change.cluster
     if change.action is ActionKind.OPEN:
         assert cluster
         return (
@@ -137,12 +139,15 @@ def issue_document(
     The error above is the original's. Where a reduced program fails with other numbers,
     its own error stands below it.
     """
-    failure, draft = cluster.failure, cluster.draft
+    failure = cluster.failure
+    draft = cluster.draft
     form = issue_form(cluster.compiler)
     title = headline = cluster.signature
     if failure:
-        title, headline = failure_text(failure, TITLE), headline_text(failure)
-    name, baseline = revision_text(new), baseline_text(cases[0]) if cases else ""
+        title = failure_text(failure, TITLE)
+        headline = headline_text(failure)
+    name = revision_text(new)
+    baseline = baseline_text(cases[0]) if cases else ""
     happened: Phrase = [f"Fails with {compiler_title(cluster.compiler)} {name}."]
     if draft and draft.compiler_command:
         verdict = f" {name} fails with the {draft.input_noun} below ({draft.ending})."

@@ -124,7 +124,8 @@ def night_document(night: Night) -> Document:
     if night.stopped:
         blocks.append(Span(f"Partial report: {partial_text(night)}", "bad"))
     if night.clusters:
-        shown, more = night.clusters[:_FAILURES], night.clusters[_FAILURES:]
+        shown = night.clusters[:_FAILURES]
+        more = night.clusters[_FAILURES:]
         blocks.append(Heading(Span("New failures", "bad")))
         blocks += _failure_blocks(night, shown)
         if more:
@@ -157,7 +158,8 @@ def _folded(
     """
     if not cases:
         return []
-    names, rows = names_text(list(cases), named), list(cases.items())
+    names = names_text(list(cases), named)
+    rows = list(cases.items())
     return [Details(f"{title}: {names}", [Table(("case", column), rows)])]
 
 
@@ -300,7 +302,8 @@ def show_on_github(night: Night, environment: Mapping[str, str]) -> None:
         if "GITHUB_STEP_SUMMARY" in environment:
             path = Path(environment["GITHUB_STEP_SUMMARY"])
             with path.open("a", encoding="utf-8") as file:
-                document, room = night_document(night), SUMMARY_BYTES - file.tell()
+                document = night_document(night)
+                room = SUMMARY_BYTES - file.tell()
                 title = Heading(document.title, 1)
                 text = document_markdown([title, *document.blocks], room)
                 file.write(visible(text))

@@ -62,7 +62,9 @@ def printable(text: str, *, at_line_start: bool = True) -> str:
 def _escape_commands(text: str, *, at_line_start: bool) -> str:
     """Escape the commands of CI systems. at_line_start: the text begins a line."""
     text = _OLD_COMMAND.sub(r"\\u0023", text)
-    begun, line_end, rest = "", "", text
+    begun = ""
+    line_end = ""
+    rest = text
     if not at_line_start:
         begun, line_end, rest = text.partition("\n")
     return begun + line_end + _COMMAND.sub(r"\1\\u003a", rest)

@@ -165,7 +165,8 @@ def keys_of_case(case: Case, source: str) -> dict[str, object]:
     """Return the keys of a recipe that say what a case compiles and runs. `source` is
     the name of its input.
     """
-    ref, run = FamilyRef.parse(case.compiler), case.run
+    ref = FamilyRef.parse(case.compiler)
+    run = case.run
     keys: dict[str, object] = {"compiler": ref.kind, "input": source}
     if run:
         run_keys = {

@@ -301,7 +301,8 @@ def remedy_document(result: Remedies) -> Document:
         rows.append([upgrade, *[""] * (len(labels) + 1), result.upgrade.name, ""])
     explained: list[Inline] = []
     for remedy in result.remedies:
-        change, cost = Span(remedy.text, "strong"), remedy.cost
+        change = Span(remedy.text, "strong")
+        cost = remedy.cost
         costs = [
             f"{cost[metric]:.0f}{unit}" if metric in cost else ""
             for metric, (_, unit) in COST_METRICS.items()

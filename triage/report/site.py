@@ -246,7 +246,8 @@ def failure_command(
     """Return a command on the case of a failure. options: those that name the last
     toolchain, and before it the one without the failure.
     """
-    case, night = life.current.case, life.current.last.record
+    case = life.current.case
+    night = life.current.last.record
     ends = [(life.before or night.baseline).name, night.toolchain.name]
     revisions = dict(zip(options, ends[-len(options) :], strict=True))
     return command_line(command, case.source, case.case, revisions, *more)

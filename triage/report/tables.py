@@ -64,7 +64,9 @@ def run_document(run: RunResults) -> Document:
         if result.failure and result.status is Status.FAILED:
             key = run.cases[result.case].compiler, result.failure.signature
             failures.setdefault(key, []).append(result)
-    failing, others, passing = TableRows(), TableRows(), TableRows()
+    failing = TableRows()
+    others = TableRows()
+    passing = TableRows()
     for case, row in rows.items():
         statuses = {result.status for result in row.values()}
         group = others
@@ -123,7 +125,9 @@ def benchmark_document(result: Benchmark) -> Document:
 
     rows: TableRows = []
     for series in sorted(result.series, key=lambda series: series.function):
-        median, verdict, program = series.median, Span(""), series.program
+        median = series.median
+        verdict = Span("")
+        program = series.program
         if series.configuration == result.baseline:
             verdict = Span("baseline")
         elif series.change and series.verdict:
@@ -183,7 +187,8 @@ def update_document(result: ExpectationUpdate) -> Document:
     then the cases that were left, and a count.
     """
     blocks: list[Block] = []
-    none, count = "no entry", 0
+    none = "no entry"
+    count = 0
     for file in result.files:
         if file.changes:
             count += len(file.changes)
@@ -348,7 +353,8 @@ def lint_document(result: LintResult) -> Document:
     severities = (
         finding.severity for linted in result.cases for finding in linted.findings
     )
-    counts, several = Counter(severities), {"advice": "advice"}
+    counts = Counter(severities)
+    several = {"advice": "advice"}
     texts = [
         plural(counts[kind], kind.value, several.get(kind.value)) for kind in Severity
     ]

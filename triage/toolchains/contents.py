@@ -60,7 +60,8 @@ class Contents:
         """Return the digest of files and of all files below folders. Raises OSError if
         one is missing or cannot be read.
         """
-        home, first = self.workspace.home, paths[0]
+        home = self.workspace.home
+        first = paths[0]
         if first.parent == home.toolchains:
             with suppress(OSError, TypeError):  # no install, or not of a release
                 return _installed_digest(first)
@@ -69,7 +70,8 @@ class Contents:
         stored = home.stored("contents", key)
         if stored:
             return stored.decode()
-        now, whole = time.time_ns(), sha256()
+        now = time.time_ns()
+        whole = sha256()
         for path, name, state in files:
             digest = file_sha256(path / name)
             whole.update(f"{name}\0{digest}\0{state[3] & 0o111}\0".encode())

@@ -200,7 +200,8 @@ def below_here(path: Path) -> Path:
     """Return a path below the current folder as a relative path, and another one as an
     absolute path.
     """
-    absolute, here = path.absolute(), Path.cwd()
+    absolute = path.absolute()
+    here = Path.cwd()
     if absolute.is_relative_to(here):
         return absolute.relative_to(here)
     return absolute
@@ -432,7 +433,8 @@ def prune_home(home: Home, keep: int) -> tuple[list[StoredEntry], int]:
         with lock:
             entries = [*stored_toolchains(home), *_other_entries(home)]
             entries.sort(key=lambda entry: (entry.intact, entry.used))
-            left, removed = sum(entry.bytes for entry in entries), []
+            left = sum(entry.bytes for entry in entries)
+            removed = []
             for entry in entries:
                 if entry.intact and left <= keep:
                     break

@@ -224,7 +224,8 @@ class Web:
         """Yield the decoded body in parts. Raises EnvironmentFailure if it is too long
         or comes too slowly.
         """
-        begun, received = time.monotonic(), 0
+        begun = time.monotonic()
+        received = 0
         host = host_of(response.url)
         # `read1` returns the bytes that are there, where `iter_content` waits until a
         # part is full.

@@ -103,7 +103,8 @@ class Package:
     def _prefix(self) -> str:
         if not isinstance(self.packaging, Environment):
             return self.distribution
-        prefix, companions = f"venv-{self.distribution}", self.packaging.companions
+        prefix = f"venv-{self.distribution}"
+        companions = self.packaging.companions
         if companions:
             digest = blake2b(" ".join(companions).encode(), digest_size=4)
             prefix += f"-with-{digest.hexdigest()}"

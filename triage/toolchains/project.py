@@ -73,7 +73,8 @@ class SuitesSection:
         if self.timeout is None:
             return case
         compiled = replace(case.limits, timeout=self.timeout)
-        run, benchmarks = case.run, case.benchmarks
+        run = case.run
+        benchmarks = case.benchmarks
         if run:
             limits = replace(run.limits, timeout=self.timeout)
             run = replace(run, limits=limits)
@@ -144,7 +145,8 @@ def sources_of(
         nightlies = project.nightlies.package(package)
         sources.append(partial(wheel_builds, nightlies, project.nightlies.tags))
     if project.build:
-        steps, workspace = project.build, package.workspace
+        steps = project.build
+        workspace = package.workspace
         builds = SourceBuilds(workspace, repository, project.name, steps)
         sources.append(builds.builds)
     return tuple(sources)

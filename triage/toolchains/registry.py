@@ -178,7 +178,8 @@ class ToolchainRegistry:
         """Return the release before a toolchain and the one after it, if there are
         any.
         """
-        releases, version = self.releases(ref.family), Version(ref.revision.name)
+        releases = self.releases(ref.family)
+        version = Version(ref.revision.name)
         older = [other for other in releases if other.version < version]
         newer = [other for other in releases if other.version > version]
         return [*older[-1:], *newer[:1]]
@@ -364,8 +365,10 @@ class ToolchainRegistry:
         identity, description = self._describe(compiler, program, needs)
         # The day of the commit is better than that of the upload, which differs between
         # indexes and which some omit. A build may report another commit.
-        known, version = ref.revision, description.version
-        commit, day = known.commit or description.commit, known.date or description.date
+        known = ref.revision
+        version = description.version
+        commit = known.commit or description.commit
+        day = known.date or description.date
         if ref.release:
             day, version = day or ref.release.date, ref.release.version
         return Toolchain(
@@ -435,7 +438,8 @@ class ToolchainRegistry:
         """Return the releases of a family, or the nightlies that the project file in
         the current folder names, or else the project file that comes with triage.
         """
-        key, compiler = (family, nightly), self._compiler(family)
+        key = (family, nightly)
+        compiler = self._compiler(family)
         if key in self._packages:
             return self._packages[key]
         package = Package(self.workspace, compiler.distribution, compiler.packaging)

@@ -183,7 +183,8 @@ class SourceBuilds:
         """Return one build for each commit."""
         builds = []
         for index in indices:
-            commit, seconds = timeline.commits[index], _BUILD_SECONDS
+            commit = timeline.commits[index]
+            seconds = _BUILD_SECONDS
             folder = self._folder_name(commit.sha)
             if is_intact(self.workspace.home.toolchains / folder):
                 seconds = 0.0
@@ -231,7 +232,8 @@ class SourceBuilds:
         and EnvironmentFailure if a command takes too long or is killed, because that
         may be the machine's fault, as a full disk is.
         """
-        source, path = folder / "source", Path(log.name)
+        source = folder / "source"
+        path = Path(log.name)
         checkout = Checkout(source, self.repository, log, self.workspace.stop)
         checkout.check_out(sha, submodules=self.steps.submodules)
         env = {

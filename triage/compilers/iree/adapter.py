@@ -143,7 +143,8 @@ class Iree(Compiler):
     ) -> tuple[str, ...]:
         with program.open(encoding="utf-8", errors="replace") as lines:
             devices = {*named, *(name for line in lines for name in devices_in(line))}
-        target, flags = case.target, [flag.text for flag in case.flags]
+        target = case.target
+        flags = [flag.text for flag in case.flags]
         if target.devices and not any(text.startswith(DEVICE) for text in flags):
             flags += selecting_flags(target)
         return missing_options(devices, target.backend, flags)
@@ -159,11 +160,14 @@ class Iree(Compiler):
         """Return an unpacked wheel as a whole; of an environment, a build tree or an
         install only what the compiler and its Python modules are made of.
         """
-        first, others = program.parent, _LIBRARY_FOLDERS
+        first = program.parent
+        others = _LIBRARY_FOLDERS
         if root.is_file():
-            first, others = program, _LIBRARIES
+            first = program
+            others = _LIBRARIES
         elif "_mlir_libs" in program.parts:
-            first, others = root, ()
+            first = root
+            others = ()
             if root.name == "site-packages":
                 first = program.parents[1]
         paths = ((program.parent / other).resolve() for other in others)
@@ -198,8 +202,10 @@ class Iree(Compiler):
         )
 
     def invocation(self, case: Case, toolchain: Toolchain) -> Invocation | NoAnswer:
-        capabilities, name = toolchain.capabilities, toolchain.revision.name
-        backend, phase = case.target.backend, case.phase
+        capabilities = toolchain.capabilities
+        name = toolchain.revision.name
+        backend = case.target.backend
+        phase = case.phase
         if backend not in capabilities.backends:
             has = ", ".join(sorted(capabilities.backends))
             text = f"{name} has no backend {backend} (it has {has})"

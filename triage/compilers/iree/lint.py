@@ -74,7 +74,8 @@ def undeclared_devices(program: LintProgram) -> Messages:
 
 def missing_affinities(program: LintProgram) -> Messages:
     """An argument or result without an affinity in a function where others have one."""
-    first, placed = program.first_device, program.device_of_value
+    first = program.first_device
+    placed = program.device_of_value
     using: dict[Value, set[str]] = {}
     for operation in program.operations:
         devices = devices_at(operation, placed)
@@ -146,7 +147,8 @@ def _longest_chain(program: LintProgram) -> tuple[int, SourcePosition | None]:
     """Return the length of the longest chain of in-place operations, and the position
     of the last of them, if that is known.
     """
-    longest, end = 0, None
+    longest = 0
+    end = None
     for function in program.functions:
         # the longest chain to each value, and to each global, by its name; the chain of
         # a global ends with the function
@@ -157,7 +159,8 @@ def _longest_chain(program: LintProgram) -> tuple[int, SourcePosition | None]:
                 length = lengths.get(source, 0) + added
                 lengths[target] = max(lengths.get(target, 0), length)
                 if length > longest:
-                    longest, end = length, operation.position
+                    longest = length
+                    end = operation.position
     return longest, end
 
 

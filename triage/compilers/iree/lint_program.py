@@ -21,7 +21,8 @@ from triage.mlir.tree import Region, arguments_of, array_elements, entries, free
 TRANSFER = "flow.tensor.transfer"
 # operations whose results are their operands
 PASSES_ON = ("util.optimization_barrier", "flow.tensor.barrier", "flow.tensor.clone")
-LOAD, STORE = "util.global.load", "util.global.store"
+LOAD = "util.global.load"
+STORE = "util.global.store"
 _TARGETS = "hal.device.targets"
 _AFFINITY = "iree.abi.affinity"  # of an argument or a result
 _PLACED_BY = ("stream.affinity", "affinity", "target")  # attributes of operations

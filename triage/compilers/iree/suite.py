@@ -34,7 +34,8 @@ from triage.model.outcome import Probe
 from triage.recipes.expectations import ExpectationChange, UpdatedFile
 from triage.recipes.run_keys import joined_runs, read_flagfile
 
-_VALUES, _TORCH_VALUES = "run_module_io_flags.txt", "run_module_io.json"
+_VALUES = "run_module_io_flags.txt"
+_TORCH_VALUES = "run_module_io.json"
 _MODELS = "https://huggingface.co/onnxmodelzoo/legacy_models/resolve/main/"
 _ONNX_TEST = re.compile(
     r"tests/model_zoo/([\w./-]+)_models_test\.py::test_models\[([^\]]+\.onnx)\]\Z"
@@ -114,10 +115,12 @@ class IreeSuites:
         config = file.read(OperationsConfig)
         of_compile, of_run = _FAILING
         before = {test: key for key in _FAILING for test in getattr(config, key)}
-        after, changes = dict(before), []
+        after = dict(before)
+        changes = []
         for probe in seen:
             test = probe.case.name.partition("[config=")[0]
-            failure, old = probe.outcome.failure, after.pop(test, None)
+            failure = probe.outcome.failure
+            old = after.pop(test, None)
             if failure:
                 after[test] = of_run if failure.stage in _RUN_FAILS else of_compile
             if after.get(test) != old:
@@ -274,7 +277,8 @@ def _onnx_models(file: SuiteFile) -> Iterator[Case]:
         program = file.program(f"{_MODELS}{path}", config.iree_compile_flags)
         arguments = ModelArguments(program.input.path)
         run = RunSpec(flags=config.iree_run_module_flags, arguments=arguments)
-        name, failing = path.removesuffix(".onnx"), _OUTCOMES[outcome]
+        name = path.removesuffix(".onnx")
+        failing = _OUTCOMES[outcome]
         yield _case(file, name, program, file.complete(run), failing)
 
 
@@ -286,10 +290,13 @@ def _is_model_test(file: SuiteFile) -> bool:
 
 def _model_test(file: SuiteFile) -> Iterator[Case]:
     """Yield the case of a test of a model, unless it is not for this chip."""
-    test, machine = file.read(ModelTest), _Machine(file)
+    test = file.read(ModelTest)
+    machine = _Machine(file)
     if machine.chip in test.specific_chip_to_ignore:
         return
-    names, kind, models = test.modules or test.module or ("",), test.type, [file]
+    names = test.modules or test.module or ("",)
+    kind = test.type
+    models = [file]
     if kind:
         models = [_module(file, name) for name in names]
     elif test.function_run:
@@ -343,7 +350,8 @@ class _Machine:
     """
 
     def __init__(self, file: SuiteFile) -> None:
-        self.chip, self.name = "", "cpu"
+        self.chip = ""
+        self.name = "cpu"
         self.flags: list[str] = []
         if file.path.stem.endswith("_rocm"):
             self.chip = os.environ.get("ROCM_CHIP", "gfx942")
@@ -385,7 +393,8 @@ def _quality_test(file: SuiteFile, module: str) -> SuiteFile:
 
 def _program(file: SuiteFile) -> Library:
     """Return the program of a module or of a quality test."""
-    model, machine = file.read(ModelTest), _Machine(file)
+    model = file.read(ModelTest)
+    machine = _Machine(file)
     flags = list(model.compiler_flags)
     tuner = model.tuner_file.get(machine.name)
     if tuner is not None:
@@ -410,5 +419,6 @@ def _real_weights(file: SuiteFile) -> Path:
 def _random_weights(file: SuiteFile, seed: int | None) -> Path:
     program = _program(file)
     path = program.input.path
-    weights, name = RandomWeights(path, seed), "weights.safetensors"
+    weights = RandomWeights(path, seed)
+    name = "weights.safetensors"
     return file.add_artifact(f"{path}\0{seed}", name, weights, *program.artifacts)

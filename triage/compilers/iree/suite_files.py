@@ -251,7 +251,8 @@ class SuiteFile:
         """Return a value as recipes write it, with the path of its file."""
         if isinstance(entry, str):
             entry = SuiteValue(value=entry)
-        text, address = entry.value or "", entry.url or entry.source
+        text = entry.value or ""
+        address = entry.url or entry.source
         if address:
             return str(ValueText(text, str(self.file(address)), ""))
         try:

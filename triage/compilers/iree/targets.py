@@ -109,7 +109,8 @@ def named_targets(options: Sequence[str]) -> tuple[list[str], list[str]]:
     """Return the backends that a command line names or implies, and the chips of
     GPUs.
     """
-    backends, chips = [], []
+    backends = []
+    chips = []
     has_local = any(text.startswith(LOCAL) for text in options)
     for option in options:
         flag, _, value = option.partition("=")

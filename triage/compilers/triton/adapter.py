@@ -209,8 +209,10 @@ class Triton(Compiler):
         return call
 
     def invocation(self, case: Case, toolchain: Toolchain) -> Invocation | NoAnswer:
-        name, program = toolchain.revision.name, toolchain.program
-        python, packages = _interpreter_of(program), str(program.parents[2])
+        name = toolchain.revision.name
+        program = toolchain.program
+        python = _interpreter_of(program)
+        packages = str(program.parents[2])
         if python is None:
             reason = f"nothing in {toolchain.root} names the Python of its Triton"
             version = _python_version(program)
@@ -218,7 +220,8 @@ class Triton(Compiler):
                 needed = f"{name} needs Python {version[0]}.{version[1]}"
                 reason = f"{needed}, and none is installed here"
             return NoAnswer(Cause.TOOLCHAIN, reason)
-        target, backends = case.target, toolchain.capabilities.backends
+        target = case.target
+        backends = toolchain.capabilities.backends
         if target.backend not in backends:
             names = ", ".join(sorted(backends))
             reason = f"{name} has no backend {target.backend} (it has {names})"
@@ -281,7 +284,8 @@ def _script(task: StandaloneCompile) -> str:
 
     from triage.compilers.triton.worker import hinted_positions, source_arguments
 
-    target, kernel = task.case.target, kernel_of(task.case)
+    target = task.case.target
+    kernel = kernel_of(task.case)
     release = _release_numbers(task)
     chip = chip_of(target.backend, target.chip or "")
     assert chip is not None  # the kernel was compiled for it

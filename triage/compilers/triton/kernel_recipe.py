@@ -52,7 +52,8 @@ class TritonRecipes(RecipeStarter):
     def from_program(
         self, request: RecipeRequest, path: Path, program: str
     ) -> RecipeStart | None:
-        backend, chip = request.backend, request.chip
+        backend = request.backend
+        chip = request.chip
         if backend is None:
             chip = chip or chip_in(request.text) or _DEFAULT_CHIPS["cuda"]
             backend = "hip" if chip.startswith("gfx") else "cuda"
@@ -136,7 +137,8 @@ class _Module:
         """Return the file of the kernel's package that a statement imports from."""
         if self.path is None or isinstance(statement, ast.Import):
             return None
-        level, parts = statement.level, (statement.module or "").split(".")
+        level = statement.level
+        parts = (statement.module or "").split(".")
         if not level and parts[0] in _AVAILABLE:
             return None
         roots = self.path.resolve().parents

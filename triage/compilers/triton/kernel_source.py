@@ -322,7 +322,8 @@ def _pointers_of(kernel: ast.FunctionDef) -> dict[str, str]:
     """Return the types of pointers that a kernel uses: indices, or floats of one kind,
     because both factors of a product must have one type.
     """
-    text, element = ast.unparse(kernel), "fp32"
+    text = ast.unparse(kernel)
+    element = "fp32"
     if "bfloat16" in text:
         element = "bf16"
     elif "float16" in text:

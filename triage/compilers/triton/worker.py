@@ -264,7 +264,8 @@ def source_arguments(
         spec: The types, constants and hints of the arguments.
         version: The release.
     """
-    types, constants = spec["signature"], spec["constexprs"]
+    types = spec["signature"]
+    constants = spec["constexprs"]
     if version < (3, 3):
         ordered = {name: types[name] for name in names if name in types}
         return {"signature": ordered, "constants": constants}
@@ -284,7 +285,8 @@ def compile_kernel(source: str, spec: dict[str, Any], report: Report) -> None:
     from triton.backends.compiler import GPUTarget
 
     version = tuple(int(part) for part in re.findall(r"\d+", triton.__version__)[:2])
-    arch, last = spec["arch"], ""
+    arch = spec["arch"]
+    last = ""
     if spec["backend"] == "cuda":
         arch = int(arch)
     elif version < (3, 5):

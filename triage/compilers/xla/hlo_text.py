@@ -57,7 +57,8 @@ def _operations(computations: Computations, name: str, depth: int) -> Iterator[s
     for line in computations.get(name, ()):
         result, type_, opcode, operands, attributes = _instruction(line)
         types[result] = type_
-        printed, called = [], []
+        printed = []
+        called = []
         for attribute in attributes:
             key, _, value = attribute.partition("=")
             words = re.findall(r"%?([\w.-]+)", value)
@@ -93,13 +94,15 @@ def _instruction(line: str) -> tuple[str, str, str, list[str], list[str]]:
     first, *attributes = _split(rest, ",")
     type_, *words = _split(first, " ")
     opcode, _, operands = " ".join(words).partition("(")
-    name, plain = _NAME.findall(result)[0], _LAYOUT.sub("", type_)
+    name = _NAME.findall(result)[0]
+    plain = _LAYOUT.sub("", type_)
     return name, plain, opcode, _split(operands[:-1], ","), attributes
 
 
 def _split(text: str, separator: str) -> list[str]:
     """Split at the separators that are not in a bracket."""
-    parts, depth = [""], 0
+    parts = [""]
+    depth = 0
     for character in text:
         depth += (character in "({[") - (character in ")}]")
         if character == separator and depth <= 0:

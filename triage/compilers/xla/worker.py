@@ -131,11 +131,13 @@ def in_child(work: Callable[[], object]) -> Child:
         sys.stdout.flush()
         os._exit(status)
     os.close(write)
-    passes, printed = list[str](), list[str]()
+    passes = list[str]()
+    printed = list[str]()
     unfinished = None
     with os.fdopen(read, errors="replace") as lines:
         for line in lines:
-            began, ended = _PASS_BEGAN.search(line), _PASS_ENDED.search(line)
+            began = _PASS_BEGAN.search(line)
+            ended = _PASS_ENDED.search(line)
             if began:
                 unfinished = began[1].strip()
                 passes.append(unfinished)
@@ -156,7 +158,8 @@ def compile_in_child(work: Callable[[], object], *, prints_passes: bool) -> int:
         prints_passes: Whether to print the HLO, in MLIR's generic form, after each pass
             that changes it.
     """
-    dumps, last_text = Path.cwd() / "passes", ""
+    dumps = Path.cwd() / "passes"
+    last_text = ""
     if prints_passes:
         changed = ["--xla_dump_hlo_pass_re=.*", "--xla_dump_hlo_as_text"]
         add_xla_flags([f"--xla_dump_to={dumps}", *changed])
@@ -228,7 +231,8 @@ class Cpu:
         if self._put is None:
             jax: Any = import_module("jax")  # since 0.10 only JAX makes arrays
             jax.config.update("jax_enable_x64", val=True)  # keeps the program's types
-            self._client, self._put = jax.devices("cpu")[0].client, jax.device_put
+            self._client = jax.devices("cpu")[0].client
+            self._put = jax.device_put
         # a search may change the inputs alone
         self.compiled = lru_cache(1)(partial(cpu_executable, client=self._client))
 
@@ -257,7 +261,8 @@ def serve(flags: list[str]) -> None:
     that follows its length, in 8 hexadecimal digits.
     """
     add_xla_flags(flags)
-    source, sink = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
+    source = sys.stdin.buffer
+    sink = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what libraries print is not an answer
     cpu = Cpu()
     while len(header := source.read(8)) == 8:
@@ -275,7 +280,8 @@ def answer_to(request: dict[str, Any], cpu: Cpu) -> dict[str, Any]:
     Returns `results`, the text that `run` prints for each call; or the `stage` that
     failed and its `error`.
     """
-    stage, printed = "compile", []
+    stage = "compile"
+    printed = []
     try:
         program = Path(request["program"]).read_bytes()
         cpu.compiled(program)
@@ -354,8 +360,11 @@ def value(text: str, element: str) -> Any:
     kind, _, content = text.partition("=")
     *sizes, name = kind.split("x")
     if not name[0].isalpha():  # it is a number
-        sizes, name, content = [], element, text
-    shape, dtype = [int(size) for size in sizes], numpy_type(name)
+        sizes = []
+        name = element
+        content = text
+    shape = [int(size) for size in sizes]
+    dtype = numpy_type(name)
     if content.startswith("@"):
         return np.fromfile(content[1:], dtype).reshape(shape)
     words = [word for word in re.split(r"[\s,\[\]]+", content) if word] or ["0"]
