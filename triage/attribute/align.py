@@ -149,7 +149,9 @@ class Pair:
         when the good one did.
         """
         state = self.bad or self.good
-        return state.index if state else 0
+        if state:
+            return state.index
+        return 0
 
 
 @dataclass(frozen=True)

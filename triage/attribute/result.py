@@ -126,12 +126,16 @@ class Attribution(MayLackAnswer):
 
     @in_json
     def failing_pass(self) -> str | None:
-        return self.failing.name if self.failing else None
+        if self.failing:
+            return self.failing.name
+        return None
 
     @in_json
     def first_phase(self) -> str | None:
         """The phase of the pass after which the two diverge, if its name tells."""
-        return _phase_of(self.persistent.pass_name) if self.persistent else None
+        if self.persistent:
+            return _phase_of(self.persistent.pass_name)
+        return None
 
     @property
     def suspects(self) -> tuple[PassName, ...]:
@@ -147,7 +151,9 @@ class Attribution(MayLackAnswer):
 
     @property
     def phase(self) -> str | None:
-        return _phase_of(self.suspects[0]) if self.suspects else None
+        if self.suspects:
+            return _phase_of(self.suspects[0])
+        return None
 
     @in_json
     def suspect_passes(self) -> tuple[str, ...]:

@@ -260,7 +260,9 @@ class Belief:
                 return {}
             index = 0
         more = min(most, wanted - self.tally(index).tested)
-        return {index: more} if more > 0 else {}
+        if more > 0:
+            return {index: more}
+        return {}
 
     # Confirm
 

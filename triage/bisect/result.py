@@ -163,7 +163,9 @@ class Bisection(MayLackAnswer):
     def fixed_in(self) -> Revision | None:
         """The first revision with a fix of the failure."""
         if self.brought_failure:
-            return self.fixed.after if self.fixed else None
+            if self.fixed:
+                return self.fixed.after
+            return None
         return (self.broke or self).after
 
     @property

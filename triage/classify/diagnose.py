@@ -193,4 +193,6 @@ def _ending(execution: Execution) -> str:
     name = signal_name(str(number)) if number else None
     if name is None and execution.ending is Ending.SIGNALLED:
         name = "SIGNAL"
-    return f"\nended by {name}\n" if name else ""
+    if name:
+        return f"\nended by {name}\n"
+    return ""

@@ -160,7 +160,9 @@ def parse_frame(text: str) -> re.Match[str] | None:
     mlir::Foo::bar(...) + 63`, or
     `@ 0x7f.. mlir::Foo::bar()`. None for another line.
     """
-    return _FRAME.match(text) if "0x" in text else None
+    if "0x" in text:
+        return _FRAME.match(text)
+    return None
 
 
 def assertion_headline(captures: Mapping[str, str]) -> str:

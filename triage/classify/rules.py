@@ -60,7 +60,9 @@ def captures_of(match: re.Match[str]) -> dict[str, str]:
 
 def detail(value: str) -> Detail:
     """Convert a capture for a report: integers as int."""
-    return int(value) if _INTEGER.match(value) else value
+    if _INTEGER.match(value):
+        return int(value)
+    return value
 
 
 def required_literals(regex: str) -> tuple[str, ...]:

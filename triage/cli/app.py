@@ -77,7 +77,9 @@ class _Value:
     def coerce(self, value: Any, param: Any, ctx: Any) -> Any:
         kind = self._described.annotation
         if value is None:
-            return () if param.multiple or param.nargs == -1 else None
+            if param.multiple or param.nargs == -1:
+                return ()
+            return None
         if kind in (str, list[str]):
             return value
         if kind is Path:

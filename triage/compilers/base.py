@@ -42,7 +42,9 @@ def family_yaml(family: type[object], name: str) -> Any:
     import yaml
 
     file = Path(getfile(family)).with_name(name)
-    return yaml.safe_load(file.read_text("utf-8")) if file.is_file() else None
+    if file.is_file():
+        return yaml.safe_load(file.read_text("utf-8"))
+    return None
 
 
 @dataclass(frozen=True)
@@ -73,7 +75,9 @@ def script_options(case: Case, *options: str) -> tuple[str, ...]:
 def pep440(text: str | None) -> str | None:
     """Return a version in the spelling of PEP 440, or None if the text is not one."""
     version = parse_version(text)
-    return str(version) if version else None
+    if version:
+        return str(version)
+    return None
 
 
 @dataclass(frozen=True)
@@ -201,7 +205,9 @@ class Located:
     @in_json
     def location(self) -> str | None:
         """`file:line:column`."""
-        return str(self.position) if self.position else None
+        if self.position:
+            return str(self.position)
+        return None
 
 
 @dataclass(frozen=True)
@@ -370,7 +376,9 @@ class Compiler(ABC):
         """Return the family that `ref` names, or None if this family does not know it:
         itself, or one that `ref` or `spec` describes, such as `command:cython`.
         """
-        return self if str(ref) == self.name else None
+        if str(ref) == self.name:
+            return self
+        return None
 
     @abstractmethod
     def locate(self, root: Path) -> Path | None:

@@ -66,7 +66,9 @@ def base_of(python: Path) -> Path:
     if not config.is_file():
         return python
     home = re.search(r"(?m)^home *= *(.+?) *$", config.read_text("utf-8", "replace"))
-    return Path(home[1]) / python.name if home else python
+    if home:
+        return Path(home[1]) / python.name
+    return python
 
 
 def prefixes_of(python: Path) -> tuple[Path, ...]:

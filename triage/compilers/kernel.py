@@ -85,4 +85,6 @@ class KernelSpec(CaseSpec):
 
 def kernel_of(case: Case) -> KernelSpec | None:
     """Return what the kernel of a case is compiled for, if its input is a kernel."""
-    return case.spec if isinstance(case.spec, KernelSpec) else None
+    if isinstance(case.spec, KernelSpec):
+        return case.spec
+    return None

@@ -247,7 +247,9 @@ def _different_words(read: Array, wanted: Array) -> dict[str, float]:
     pairs = list(zip_longest(read, wanted))
     wrong = [index for index, (word, other) in enumerate(pairs) if word != other]
     numbers = {"elements": float(len(pairs)), "mismatches": float(len(wrong))}
-    return {"element": float(wrong[0]), **numbers} if wrong else numbers
+    if wrong:
+        return {"element": float(wrong[0]), **numbers}
+    return numbers
 
 
 def _are_integers_of_one_size(read: Array, wanted: Array) -> bool:

@@ -353,7 +353,9 @@ class Engine:
         execution, *ran = self.cache.find_all(*task.keys)
         if execution and execution.ok and ran:
             execution = ran[0] or execution
-        return (task, execution) if execution else None
+        if execution:
+            return (task, execution)
+        return None
 
     # What makes a task here
 

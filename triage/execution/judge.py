@@ -318,7 +318,9 @@ def machine_problem(execution: Execution) -> NoAnswer | None:
     elif execution.ending is Ending.SIGNALLED and execution.signal in _FROM_OUTSIDE:
         size = f"{execution.peak_rss_mb:.0f} MiB"
         reason = f"killed from outside at {size}; the system may be out of memory"
-    return NoAnswer(Cause.ENVIRONMENT, reason) if reason else None
+    if reason:
+        return NoAnswer(Cause.ENVIRONMENT, reason)
+    return None
 
 
 def _why_not_loaded(execution: Execution) -> str | None:
@@ -330,7 +332,9 @@ def _why_not_loaded(execution: Execution) -> str | None:
     match = _NOT_LOADED.match(execution.stderr.first_line)
     if match is None:
         exception = _PYTHON_NOT_LOADED.search(execution.stderr.text)
-        return exception[0].strip() if exception else None
+        if exception:
+            return exception[0].strip()
+        return None
     program = Path(match["program"])
     is_program = program.name == Path(execution.argv[0]).name
     if program.is_absolute():

@@ -77,7 +77,9 @@ class Reader:
         lines = execution.stderr.text.splitlines()
         errors = [line.strip() for line in lines if "error:" in line]
         first = execution.stderr.first_line or execution.ending_text(_LIMITS)
-        return errors[0] if errors else first
+        if errors:
+            return errors[0]
+        return first
 
     def text_after_passes(self, text: str, options: tuple[str, ...] = ()) -> str | None:
         """Return a text in the custom syntax after the passes that `options` name; None

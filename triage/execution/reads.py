@@ -139,7 +139,9 @@ def what_was_refused(execution: Execution, seal: Seal) -> str | None:
                 # it may be missing, because the program wanted to write it
                 if path.parent.is_dir() and not seal.may_read(path):
                     return str(path)
-    return lines[0][:300] if lines else None
+    if lines:
+        return lines[0][:300]
+    return None
 
 
 def undeclared_read(refused: str) -> NoAnswer:

@@ -264,7 +264,9 @@ class RunTask:
         if not execution.ok:
             # It fails, or has more results, or of types that .npy files cannot hold.
             execution, files = self.save_results(module, module.parent, stop)
-        return self.compare_results(execution, files) if execution.ok else execution
+        if execution.ok:
+            return self.compare_results(execution, files)
+        return execution
 
 
 @dataclass(frozen=True)

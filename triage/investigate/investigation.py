@@ -174,7 +174,9 @@ class ClusterInvestigation:
         if fix:
             culprit = replace(culprit, fixed=fix.broke) if culprit.after else fix
         self.add(culprit=culprit)
-        return culprit.unanswered if culprit.after is None else None
+        if culprit.after is None:
+            return culprit.unanswered
+        return None
 
     def narrow(self) -> NoAnswer | None:
         """Narrow a pair of releases by the commits of the clone, or else by
@@ -246,7 +248,9 @@ class ClusterInvestigation:
             return None
         request = BisectRequest(self.work.engine, self.case, kind=BisectKind.FIX)
         fix = bisect_between(request, rev_text(new), releases[-1].revision.name)
-        return fix if fix.after else None
+        if fix.after:
+            return fix
+        return None
 
     def confirm(self) -> NoAnswer | None:
         """Probe the other cases before and at the culprit."""

@@ -126,11 +126,15 @@ class CaseResult(ProbeResult):
     @in_json
     def cluster(self) -> str | None:
         """The id of the failure, the same in every night."""
-        return self.key_of(self.failure).id if self.failure else None
+        if self.failure:
+            return self.key_of(self.failure).id
+        return None
 
     @property
     def backend(self) -> str:
-        return self.target.backend if self.target else ""
+        if self.target:
+            return self.target.backend
+        return ""
 
     def key_of(self, failure: Failure) -> ClusterKey:
         """Return the key of a failure that the case has on one of the toolchains."""
@@ -206,7 +210,9 @@ class FailureCluster:
     @property
     def fixed_in(self) -> Revision | None:
         """A newer release that has the fix, if one is known."""
-        return self.culprit.fixed_in if self.culprit else None
+        if self.culprit:
+            return self.culprit.fixed_in
+        return None
 
     @property
     def is_explained(self) -> bool:
@@ -279,7 +285,9 @@ class Explanation(MayLackAnswer):
     @property
     def fixed(self) -> Revision | None:
         """The first release with the fix."""
-        return self.bisection.fixed_in if self.bisection else None
+        if self.bisection:
+            return self.bisection.fixed_in
+        return None
 
     @in_json
     def status(self) -> str:

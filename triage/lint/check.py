@@ -66,7 +66,9 @@ class LintResult:
         has its own.
         """
         wanted = {linted.flags for linted in self.cases if linted.flags}
-        return list(wanted.pop()) if len(wanted) == 1 else []
+        if len(wanted) == 1:
+            return list(wanted.pop())
+        return []
 
     def _entries_of_all_cases(self, name: str) -> list[Mapping[str, object]]:
         return [

@@ -337,4 +337,6 @@ def _normalised(text: str, spellings: Spellings) -> str:
 
 def _symbol(line: str) -> str | None:
     match = _SYMBOL.search(line)
-    return match[1] if match else None
+    if match:
+        return match[1]
+    return None

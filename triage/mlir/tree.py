@@ -54,7 +54,9 @@ class Operation:
 
     @property
     def line(self) -> int | None:
-        return self.position.line if self.position else None
+        if self.position:
+            return self.position.line
+        return None
 
     def attribute(self, name: str) -> str | None:
         """Return an attribute's text, if the operation has it. Depending on the version
@@ -66,7 +68,9 @@ class Operation:
     def inherent(self) -> dict[str, str]:
         """The one of the two dictionaries that holds a function's type."""
         is_property = _FUNCTION_TYPE in self.properties
-        return self.properties if is_property else self.attributes
+        if is_property:
+            return self.properties
+        return self.attributes
 
     def texts(self) -> list[str]:
         return [*self.properties.values(), *self.attributes.values()]
@@ -75,7 +79,9 @@ class Operation:
     def symbol(self) -> str | None:
         """The symbol that the operation defines, without quotes."""
         text = self.attribute("sym_name")
-        return text[1:-1] if text else None
+        if text:
+            return text[1:-1]
+        return None
 
     def walk(self) -> Iterator[Operation]:
         """Yield the operation and all operations inside it, in source order."""
@@ -260,7 +266,9 @@ def split_list(text: str) -> list[str]:
             parts.append(text[begin : end - 1].strip())
             begin = end
     last = text[begin:].strip()
-    return [*parts, last] if parts or last else []
+    if parts or last:
+        return [*parts, last]
+    return []
 
 
 def array_elements(text: str | None) -> list[str]:

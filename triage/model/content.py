@@ -171,7 +171,9 @@ def regular_size(path: Path) -> int | None:
         status = path.lstat()
     except OSError:
         return None
-    return status.st_size if stat.S_ISREG(status.st_mode) else None
+    if stat.S_ISREG(status.st_mode):
+        return status.st_size
+    return None
 
 
 class Address(str):
@@ -206,7 +208,9 @@ def _shown(text: str) -> str:
     scheme, mark, rest = text.partition("://")
     if not mark:
         scp_like = _SCP_LIKE.fullmatch(text)
-        return scp_like[1] if scp_like else text
+        if scp_like:
+            return scp_like[1]
+        return text
     place = _without_query(re.sub(r"^[^/?#]*@", "", rest))
     if not _HOST.fullmatch(place.partition("/")[0]):
         # a password that is not escaped, with a slash or a question mark in it

@@ -150,7 +150,9 @@ class Execution:
         """The exit status, or minus the number of the signal. None if the program was
         not started.
         """
-        return self.exit_code if self.signal is None else -self.signal
+        if self.signal is None:
+            return self.exit_code
+        return -self.signal
 
     @property
     def ok(self) -> bool:

@@ -257,4 +257,6 @@ def _plain(value: Any) -> Any:
         return {key: getattr(value, name) for name, key in keys}
     if isinstance(value, PurePath):
         return str(value)
-    return dict(value) if isinstance(value, Mapping) else list(value)
+    if isinstance(value, Mapping):
+        return dict(value)
+    return list(value)

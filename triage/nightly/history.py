@@ -96,7 +96,9 @@ class CaseRow:
 
     @property
     def signature(self) -> str:
-        return self.failure.signature if self.failure else ""
+        if self.failure:
+            return self.failure.signature
+        return ""
 
 
 @dataclass(frozen=True)
@@ -207,7 +209,9 @@ class StateRun:
 
     @property
     def signature(self) -> str:
-        return self.failure.signature if self.failure else ""
+        if self.failure:
+            return self.failure.signature
+        return ""
 
     @property
     def failed(self) -> bool:

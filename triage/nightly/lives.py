@@ -118,7 +118,9 @@ class FailureLife:
     def issue(self) -> str | None:
         """The issue that a recipe names, or that was opened for it."""
         runs = [run for run in self.runs if run.issue]
-        return max(runs, key=_last_seen).issue if runs else None
+        if runs:
+            return max(runs, key=_last_seen).issue
+        return None
 
     @in_json
     def to_do(self) -> ToDo | None:

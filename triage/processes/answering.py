@@ -115,4 +115,6 @@ def _exchange(contained: Contained, request: bytes) -> bytes | None:
     sink.flush()
     length = int(source.read(8), 16)
     data = source.read(length)
-    return data if len(data) == length else None
+    if len(data) == length:
+        return data
+    return None

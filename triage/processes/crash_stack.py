@@ -65,7 +65,9 @@ def stack_printer(library: Path) -> int | None:
     print their stack. Returns None if the library has no such function.
     """
     table = _table(library)
-    return table.address_of(_PRINTER) if table else None
+    if table:
+        return table.address_of(_PRINTER)
+    return None
 
 
 @dataclass
@@ -173,7 +175,9 @@ class SymbolTable:
         at = self._file.find(b"\0" + mangled + b"\0", self._names, end)
         has_name = self._symbols["name"] == at + 1 - self._names
         addresses = self._symbols["value"][has_name].tolist()
-        return int(addresses[0]) if addresses else None
+        if addresses:
+            return int(addresses[0])
+        return None
 
 
 @lru_cache(maxsize=8)

@@ -214,7 +214,9 @@ class MappingFormat(BaseModel):
 
 
 def _as_list(value: Any) -> Any:
-    return [value] if isinstance(value, str) else value
+    if isinstance(value, str):
+        return [value]
+    return value
 
 
 def _as_mapping(value: Any) -> Any:
@@ -266,7 +268,9 @@ def validated(
     except ValidationError as error:
         _report(error, document, kind)
         return None
-    return None if document.problems else content
+    if document.problems:
+        return None
+    return content
 
 
 @cache

@@ -163,7 +163,9 @@ def _distinct(values: list[str]) -> list[str]:
 
 
 def _as_flag(value: Any) -> Any:
-    return {"flag": value} if isinstance(value, str) else value
+    if isinstance(value, str):
+        return {"flag": value}
+    return value
 
 
 Bounded = TypeVar("Bounded", Flag, Expectation)

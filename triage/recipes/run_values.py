@@ -76,7 +76,9 @@ class ValueText:
     def element(self) -> str:
         """The element type, such as `f32`; empty if the text does not have it."""
         match = _TYPE.match(self.type)
-        return match["element"] if match else ""
+        if match:
+            return match["element"]
+        return ""
 
     @property
     def is_tensor_proto(self) -> bool:
@@ -149,7 +151,9 @@ def read_value(text: str) -> Array | None:
                 array = np.load(source, allow_pickle=False)
     except (OSError, ValueError, OverflowError, EOFError, ImportError):
         return None
-    return array if element_name(array) else None
+    if element_name(array):
+        return array
+    return None
 
 
 def _read_tensor_proto(file: Path) -> Array:
@@ -245,7 +249,9 @@ def value_text(array: Array, *, scalar: bool = False) -> str | None:
 
 def value_ending(type_: str) -> str:
     """Return the end of the name of a file for the bytes of a value of this type."""
-    return ".npy" if type_.endswith(TEXT) else f".{type_}{_RAW}"
+    if type_.endswith(TEXT):
+        return ".npy"
+    return f".{type_}{_RAW}"
 
 
 def file_value(file: Path) -> str:

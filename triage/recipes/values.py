@@ -61,7 +61,9 @@ def rounded_text(value: float) -> str:
     >>> [rounded_text(value) for value in (232448.0, 1234.5, 0.123456)]
     ['232448', '1234', '0.1235']
     """
-    return f"{value:.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+    if abs(value) >= 1000:
+        return f"{value:.0f}"
+    return f"{value:.4g}"
 
 
 def format_size(size: int) -> str:
@@ -119,7 +121,9 @@ def did_you_mean(word: str, choices: Iterable[str]) -> str:
     similar.
     """
     nearest = closest(word, choices)
-    return "." if nearest is None else f'; did you mean "{nearest}"?'
+    if nearest is None:
+        return "."
+    return f'; did you mean "{nearest}"?'
 
 
 def why_unreadable(path: Path, error: OSError | ValueError) -> str:

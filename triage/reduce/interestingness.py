@@ -92,7 +92,9 @@ class CompileTest:
         """Choose the program to start from; None if it does not fail as the
         original.
         """
-        return original if self.is_interesting(original) else None
+        if self.is_interesting(original):
+            return original
+        return None
 
     def is_interesting(
         self,

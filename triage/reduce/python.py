@@ -106,7 +106,9 @@ class PythonProgram(Program):
             if function.name == kernel.kernel
             or (not kernel.kernel and set(parameter_names(function)) == arguments)
         ]
-        return fitting[0] if len(fitting) == 1 else None
+        if len(fitting) == 1:
+            return fitting[0]
+        return None
 
     def with_edits(self, edits: Edits) -> PythonProgram:
         """Edit the tree.

@@ -102,7 +102,9 @@ class Situation:
     def program(self) -> Path | None:
         """The program as the compiler reads it."""
         prepared = self.engine.inputs.input_of(self.case, self.toolchain)
-        return prepared.path if isinstance(prepared, Prepared) else None
+        if isinstance(prepared, Prepared):
+            return prepared.path
+        return None
 
     def accepts(self, name: str) -> bool:
         """Return whether the compiler knows an option that fits the backend. A compiler

@@ -83,13 +83,17 @@ def revision_text(revision: Revision | None) -> str:
     if short == revision.name:
         short = ""
     details = ", ".join(filter(None, (short, revision.date)))
-    return f"{revision.name} ({details})" if details else revision.name
+    if details:
+        return f"{revision.name} ({details})"
+    return revision.name
 
 
 def headline_text(failure: Failure, longest: int = 400) -> str:
     """Return the failure's headline, at most so many characters of it."""
     text = failure.headline
-    return text if len(text) <= longest else text[: longest - 1] + "…"
+    if len(text) <= longest:
+        return text
+    return text[: longest - 1] + "…"
 
 
 def failure_text(failure: Failure | None, longest: int = 400) -> str:
@@ -155,7 +159,9 @@ def issue_form(compiler: str | None) -> IssueForm:
     from triage.compilers.registry import Families
 
     family = Families().get(compiler or "")
-    return family.issue_form if family else IssueForm()
+    if family:
+        return family.issue_form
+    return IssueForm()
 
 
 def compare_url(compiler: str | None, before: Revision, after: Revision) -> str | None:
@@ -181,11 +187,15 @@ def why_text(result: ProbeResult, *, short: bool = False) -> str:
     """
     if result.reason is not None:
         location = result.failure.location if result.failure else None
-        return f"{result.reason} ({Path(location).name})" if location else result.reason
+        if location:
+            return f"{result.reason} ({Path(location).name})"
+        return result.reason
     if result.failure is None:
         return ""
     text = result.failure.failure_class if short else failure_text(result.failure)
-    return f"{text} (flaky)" if result.flaky else text
+    if result.flaky:
+        return f"{text} (flaky)"
+    return text
 
 
 def outcome_text(result: ProbeResult) -> str:

@@ -265,7 +265,9 @@ def _count_new(
         if run.has(night)
     ]
     new = {life for life, run in failing if run.first is night and run.is_new}
-    return len(new) if failing else None
+    if failing:
+        return len(new)
+    return None
 
 
 def _remove_earlier_site(out: Path) -> None:

@@ -77,7 +77,9 @@ class ToolchainRef:
         which looks like that of a pre-release.
         """
         if self.release is None:
-            return ToolchainKind.COMMIT if self.bring else ToolchainKind.FOLDER
+            if self.bring:
+                return ToolchainKind.COMMIT
+            return ToolchainKind.FOLDER
         if self.release.nightly:
             return ToolchainKind.NIGHTLY
         return ToolchainKind.RELEASE

@@ -250,7 +250,9 @@ class Command(Compiler):
     def named(self, ref: FamilyRef, spec: CaseSpec | None = None) -> Compiler | None:
         if isinstance(spec, CommandSpec):
             return Command(ref, spec.version)
-        return Command(ref) if ref.packages else None
+        if ref.packages:
+            return Command(ref)
+        return None
 
     def locate(self, root: Path) -> Path | None:
         """Return the interpreter of a virtual environment; otherwise the folder or the

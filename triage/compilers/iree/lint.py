@@ -256,7 +256,9 @@ class IreeLinter:
         """Return the option that limits the solver's iterations, up to its `=`. Not
         every version has one.
         """
-        return f"--{_LIMIT}=" if _LIMIT in toolchain.capabilities.flags else None
+        if _LIMIT in toolchain.capabilities.flags:
+            return f"--{_LIMIT}="
+        return None
 
     def check(
         self, module: Module, options: Sequence[str], backend: str | None

@@ -184,7 +184,9 @@ def _device_in(text: str | None) -> str | None:
 
 
 def _only_one(devices: Collection[str | None]) -> str | None:
-    return next(iter(devices)) if len(devices) == 1 else None
+    if len(devices) == 1:
+        return next(iter(devices))
+    return None
 
 
 def is_tensor(value: Value) -> bool:

@@ -261,19 +261,25 @@ def _python_version(program: Path) -> PythonVersion | None:
     """Return the Python version that the wheel was built for."""
     _, wheel = _metadata(program)
     minor = _PYTHON_TAG.search(wheel) or _PYTHON_FOLDER.search(str(program))
-    return (3, int(minor[1])) if minor else None
+    if minor:
+        return (3, int(minor[1]))
+    return None
 
 
 def _interpreter_of(program: Path) -> Path | None:
     """Return the interpreter that the wheel was built for, if one is installed."""
     version = _python_version(program)
-    return interpreter(version) if version else None
+    if version:
+        return interpreter(version)
+    return None
 
 
 def _release_numbers(task: StandaloneCompile) -> tuple[int, int]:
     """Return major and minor version. A build without a version counts as new."""
     version = parse_version(task.version)
-    return (version.major, version.minor) if version else (1000, 0)
+    if version:
+        return (version.major, version.minor)
+    return (1000, 0)
 
 
 def _script(task: StandaloneCompile) -> str:

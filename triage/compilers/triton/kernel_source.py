@@ -360,7 +360,9 @@ def _base_names(addresses: Iterable[ast.AST], bound: Bindings) -> set[str]:
     """Return the names that addresses such as `x + offsets` begin with."""
 
     def first(node: ast.AST) -> list[ast.expr]:
-        return [node.left] if isinstance(node, ast.BinOp) else []
+        if isinstance(node, ast.BinOp):
+            return [node.left]
+        return []
 
     nodes = _reachable_nodes(addresses, bound, first)
     return {node.id for node in nodes if isinstance(node, ast.Name)}

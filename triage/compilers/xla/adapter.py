@@ -143,7 +143,9 @@ class XlaRecipes(RecipeStarter):
         is_ours = path.suffix == ".hlo" or request.backend == "xla"
         if request.backend in (None, "xla", "cpu") and not request.kernel:
             is_ours = is_ours or _JAX.search(program) is not None
-        return RecipeStart("xla", path, Target("cpu")) if is_ours else None
+        if is_ours:
+            return RecipeStart("xla", path, Target("cpu"))
+        return None
 
 
 class XlaRunner(WorkerRunner):
