@@ -196,6 +196,6 @@ VOCABULARY = IREE.vocabulary
 def test_spellings_of_one_thing_are_equal_and_nothing_else(
     old: Op, new: Op, *, are_equal: bool
 ) -> None:
-    left, right = (read(printed(program((op,))), VOCABULARY) for op in (old, new))
+    left, right = (read(printed(program(op)), VOCABULARY) for op in (old, new))
     is_same = left.whole.same_as(right.whole)
     assert (is_same and left.whole.same_operations(right.whole)) is are_equal

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -19,18 +21,14 @@ Readers = Callable[[str], Reader]
 @pytest.fixture
 def readers(shared_home: Path) -> Iterator[Readers]:
     """A reader of a release, by its version; each is made once."""
-    made: dict[str, Reader] = {}
     registry = ToolchainRegistry(Home(shared_home), {"iree": Iree()})
+    with ExitStack() as stack:
 
-    def of(version: str) -> Reader:
-        if version not in made:
-            tools = Iree().mlir_tools(
-                registry.obtain(registry.resolve(version, "iree"))
-            )
+        @cache
+        def of(version: str) -> Reader:
+            release = registry.obtain(registry.resolve(version, "iree"))
+            tools = Iree().mlir_tools(release)
             assert tools
-            made[version] = Reader(tools, threading.Event())
-        return made[version]
+            return stack.enter_context(closing(Reader(tools, threading.Event())))
 
-    yield of
-    for reader in made.values():
-        reader.close()
+        yield of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import re
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from triage.mlir.fingerprint import DumpReader, IrDump, PrintedModule, Vocabulary
 
@@ -36,19 +36,15 @@ class Op:
     attributes: dict[str, str] = field(default_factory=dict)
 
 
-def program(body: tuple[Op, ...], name: str = "main") -> Op:
+def program(*body: Op) -> Op:
     """A module with one function."""
-    return Op(
-        "builtin.module",
-        regions=(
-            (Op("t.func", regions=(body,), attributes={"sym_name": f'"{name}"'}),),
-        ),
-    )
+    main = Op("t.func", regions=(body,), attributes={"sym_name": '"main"'})
+    return Op("builtin.module", regions=((main,),))
 
 
-def _braced(attributes: list[tuple[str, str]], opening: str, closing: str) -> str:
+def _braced(attributes: list[tuple[str, str]], form: str) -> str:
     listed = ", ".join(f"{key} = {value}" for key, value in attributes)
-    return f"{opening}{listed}{closing}" if attributes else ""
+    return form % listed if listed else ""
 
 
 def printed(op: Op, dice: random.Random | None = None, depth: int = 0) -> str:
@@ -57,24 +53,30 @@ def printed(op: Op, dice: random.Random | None = None, depth: int = 0) -> str:
     """
     pad, position = "  " * depth, ""
     attributes, regions = list(op.attributes.items()), list(map(list, op.regions))
-    names = [f"%{number}" for number in range(len(op.operands) + len(op.results))]
+    names = [f"%{number}" for number in range(len(op.operands + op.results))]
     if dice:
         names = [f"%{dice.randrange(1000)}" for _ in names]
         position = dice.choice(["", ' loc("in.mlir":7:1)'])
         for items in (attributes, *regions):
             dice.shuffle(items)
-    results = f"{', '.join(names[: len(op.results)])} = " if op.results else ""
+    results, operands = names[: len(op.results)], names[len(op.results) :]
     # an operation with regions has discardable attributes behind them
     late = [item for item in attributes if item[0] == "config" and regions]
-    given = _braced([item for item in attributes if item not in late], " <{", "}>")
-    head = f'{pad}{results}"{op.name}"({", ".join(names[len(op.results) :])}){given}'
-    types = op.results[0] if len(op.results) == 1 else f"({', '.join(op.results)})"
-    end = _braced(late, " {", "}")
-    tail = f"{end} : ({', '.join(op.operands)}) -> {types}{position}"
-    if not regions:
-        return head + tail
-    texts = ["\n".join(printed(inner, dice, depth + 1) for inner in r) for r in regions]
-    return f"{head} ({{\n" + f"\n{pad}}}, {{\n".join(texts) + f"\n{pad}}}){tail}"
+    given = [item for item in attributes if item not in late]
+    head = f"{', '.join(results)} = " if results else ""
+    head += f'"{op.name}"({", ".join(operands)}){_braced(given, " <{%s}>")}'
+    returned = ", ".join(op.results)
+    types = f"({', '.join(op.operands)}) -> "
+    types += returned if len(op.results) == 1 else f"({returned})"
+    tail = f"{_braced(late, ' {%s}')} : {types}{position}"
+    if regions:
+        texts = [printed_all(body, dice, depth + 1) for body in regions]
+        head += " ({\n" + f"\n{pad}}}, {{\n".join(texts) + f"\n{pad}}})"
+    return pad + head + tail
+
+
+def printed_all(body: list[Op], dice: random.Random | None, depth: int) -> str:
+    return "\n".join(printed(op, dice, depth) for op in body)
 
 
 def read(text: str, words: Vocabulary = WORDS) -> PrintedModule:
@@ -84,13 +86,3 @@ def read(text: str, words: Vocabulary = WORDS) -> PrintedModule:
     reader.feed(f"// -----// IR Dump After CSE (cse) //----- //\n{text}\n".encode())
     [dump] = found
     return dump.module
-
-
-def changes(op: Op) -> list[Op]:
-    """The same with another name, type or nesting."""
-    return [
-        replace(op, name="t.other"),
-        replace(op, results=(*op.results, "i7")),
-        replace(op, operands=(*op.operands, "i7")),
-        replace(op, regions=(*op.regions, (Op("t.other", results=("f32",)),))),
-    ]
