@@ -12,7 +12,6 @@ from triage.classify.rules import read_yaml
 from triage.model.outcome import Failure
 
 TABLES = Path(__file__).parents[1] / "data" / "classify"
-STAMP = "2025-06-04T12:34:{:02d}.1234567Z "
 
 SHARED_3_3 = "m.mlir:6:8: error: 'func.func' op uses 229376 bytes of shared memory; exceeded the limit of 166912 bytes\n"
 LEGALIZE = "m.mlir:3:7: error: failed to legalize operation 'arith.bitcast' that was explicitly marked illegal\n"
@@ -136,8 +135,11 @@ def stamped(text: str) -> bytes:
     before each line, CRLF.
     """
     lines = text.rstrip("\n").split("\n")
-    stamps = [f"{STAMP.format(at % 60)}{line}\r\n" for at, line in enumerate(lines)]
-    return f"\ufeff{''.join(stamps)}".encode()
+    stamped = (
+        f"2025-06-04T12:34:{number % 60:02d}.1234567Z {line}\r\n"
+        for number, line in enumerate(lines)
+    )
+    return ("\ufeff" + "".join(stamped)).encode()
 
 
 def scan_output(*pieces: bytes, rules: RuleSet | None = None) -> tuple[Failure, ...]:

@@ -51,7 +51,8 @@ def test_a_run_has_the_failure_that_its_end_and_its_output_show(
     if "pass" in run:
         assert diagnosis.needs_pass
         diagnosis = diagnosed(*end, **streams, named=PassName(run["pass"]))
-    first = diagnosis.failures[0]
+    first, *others = diagnosis.failures
+    assert len(others) == run.get("others", 0)
     assert {key: getattr(first, key) for key in run["shows"]} == run["shows"]
     assert diagnosis.needs_pass is run.get("asks", False)
     assert diagnosis.warnings == ()

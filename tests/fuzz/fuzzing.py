@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from hashlib import sha256
 from pathlib import Path
 
-from tests.fuzz.targets import TARGETS
+from tests.fuzz.targets import TARGETS, examples_of, files_of
 from triage.model.errors import TriageError
 
 CORPUS = Path(__file__).parent / "corpus"
@@ -41,12 +41,6 @@ _TOKENS = (
 
 class TooSlow(BaseException):
     """A check took too long. Nothing that it calls may catch this."""
-
-
-def seeds_of(name: str) -> list[bytes]:
-    """The valid examples of a target and its corpus."""
-    paths = sorted((CORPUS / name).glob("*"))
-    return [*TARGETS[name].seeds(), *(path.read_bytes() for path in paths)]
 
 
 def mutated(seeds: Sequence[bytes], randomly: random.Random) -> bytes:
@@ -82,7 +76,7 @@ def failure_of(name: str, data: bytes) -> tuple[str, str] | None:
     signal.alarm(SECONDS)
     try:
         with tempfile.TemporaryDirectory() as folder:
-            TARGETS[name].check(data, Path(folder))
+            TARGETS[name](data, Path(folder))
     except TriageError:
         return None
     except (Exception, TooSlow) as error:
@@ -101,7 +95,8 @@ def fuzz(name: str, seconds: float, seed: int) -> int:
     the smallest input that fails at each place; return the number of places.
     """
     findings: dict[str, tuple[bytes, str]] = {}
-    randomly, seeds, executions = random.Random(f"{name} {seed}"), seeds_of(name), 0
+    seeds = examples_of(name) + files_of(name, "corpus")
+    randomly, executions = random.Random(f"{name} {seed}"), 0
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         is_seed = executions < len(seeds)

@@ -7,19 +7,22 @@ from pathlib import Path
 
 import pytest
 
-from tests.fuzz.fuzzing import CORPUS, failure_of, mutated, seeds_of
-from tests.fuzz.targets import TARGETS
+from tests.fuzz.fuzzing import failure_of, mutated
+from tests.fuzz.targets import TARGETS, examples_of, files_of
 
 
 @pytest.mark.parametrize("name", TARGETS)
 def test_neither_the_corpus_nor_some_mutations_fail(name: str) -> None:
-    randomly, seeds = random.Random(name), seeds_of(name)
-    inputs = TARGETS[name].seeds()[:3]
-    inputs = [*inputs, *(path.read_bytes() for path in (CORPUS / name).glob("*"))]
-    for data in (*inputs, *(mutated(seeds, randomly) for _ in range(10))):
+    randomly, corpus, examples = (
+        random.Random(name),
+        files_of(name, "corpus"),
+        examples_of(name),
+    )
+    mutations = [mutated(examples + corpus, randomly) for _ in range(10)]
+    for data in (*examples[:3], *corpus, *mutations):
         assert failure_of(name, data) is None, data
 
 
-@pytest.mark.parametrize("name", ["projects", "rules", "logs", "mlir", "evidence"])
+@pytest.mark.parametrize("name", TARGETS)
 def test_the_examples_are_valid(name: str, tmp_path: Path) -> None:
-    TARGETS[name].check(TARGETS[name].seeds()[0], tmp_path)
+    assert TARGETS[name](examples_of(name)[0], tmp_path)
