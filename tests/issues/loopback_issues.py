@@ -17,30 +17,19 @@ from tests.loopback_server import serving
 TOKEN = "secret-token"
 LOGIN = "triage-bot"
 ISSUES = "/repos/o/r/issues"
-LIMIT = {
-    "message": "You have exceeded a secondary rate limit. Please wait a few minutes before you try again."
-}
+LIMIT = '{"message": "You have exceeded a secondary rate limit. Please wait a few minutes before you try again."}'
 
 
 @dataclass(frozen=True)
 class Fault:
-    """An answer that the server gives once to `METHOD path`. done: it does what was
-    asked all the same.
+    """An answer that the server gives once to `METHOD path`. status: 0 breaks the
+    connection off. done: it does what was asked all the same.
     """
 
     request: str
-    status: int
-    headers: tuple[tuple[str, str], ...] = ()
+    status: int = 0
+    body: str = '{"message": "Bad Gateway"}'
     done: bool = False
-    broken_off: bool = False
-    body: str | None = None
-
-    @property
-    def text(self) -> str:
-        if self.body is not None:
-            return self.body
-        bad_gateway = {"message": "Bad Gateway"}
-        return json.dumps(LIMIT if self.status in (403, 429) else bad_gateway)
 
 
 @dataclass
@@ -56,11 +45,8 @@ class LoopbackIssues:
 
     def writes(self) -> list[str]:
         """Return the requests that change something."""
-        return [
-            request
-            for request in self.requests
-            if not request.startswith("GET") and "graphql" not in request
-        ]
+        reads = ("GET", "POST /graphql")
+        return [sent for sent in self.requests if not sent.startswith(reads)]
 
     def add(
         self, body: str, title: str = "title", labels: Any = (), author: str = LOGIN
@@ -81,32 +67,27 @@ class LoopbackIssues:
         }
         return self.issues[number]
 
-    def answer(
-        self, method: str, path: str, query: dict[str, list[str]], sent: dict[str, Any]
-    ) -> tuple[Any, int]:
-        """Return what a request answers, and its status."""
-        if path == "/graphql":
-            return {"data": {"viewer": {"login": LOGIN}}}, 200
-        number, _, what = path.removeprefix(ISSUES).lstrip("/").partition("/")
+    def answer(self, method: str, address: str, sent: dict[str, Any]) -> Any:
+        parts = urlsplit(address)
+        if parts.path == "/graphql":
+            return {"data": {"viewer": {"login": LOGIN}}}
+        number, _, what = parts.path.removeprefix(ISSUES).lstrip("/").partition("/")
         if what:
             self.comments[int(number)].append(sent["body"])
-            return {"body": sent["body"]}, 201
+            return sent
         if method == "POST":
-            return self.add(**sent), 201
+            return self.add(**sent)
         if method == "PATCH":
             issue = self.issues[int(number)]
-            is_closed = sent.get("state") == "closed"
             if "state" in sent:
-                closed_at = "2025-06-10T10:00:00Z" if is_closed else None
-                issue |= {"closed_at": closed_at, "state_reason": "reopened"}
+                is_closed = sent["state"] == "closed"
+                issue["closed_at"] = "2025-06-10T10:00:00Z" if is_closed else None
+                issue["state_reason"] = "reopened"
             issue |= sent
-            return issue, 200
-        labelled = [
-            issue
-            for issue in self.issues.values()
-            if {"name": query["labels"][0]} in issue["labels"]
-        ]
-        return labelled[::-1], 200
+            return issue
+        [label] = parse_qs(parts.query)["labels"]
+        issues = reversed(self.issues.values())
+        return [issue for issue in issues if {"name": label} in issue["labels"]]
 
 
 @contextmanager
@@ -118,33 +99,29 @@ def loopback_issues() -> Iterator[LoopbackIssues]:
         protocol_version = "HTTP/1.1"
 
         def handle_request(self) -> None:
-            parts = urlsplit(self.path)
-            request = f"{self.command} {parts.path}"
+            request = f"{self.command} {urlsplit(self.path).path}"
             length = int(self.headers.get("Content-Length") or 0)
             sent = json.loads(self.rfile.read(length) or b"{}")
             hub.requests.append(request)
             hub.tokens.add(self.headers.get("Authorization"))
             faults = [fault for fault in hub.faults if fault.request == request]
-            fault = faults[0] if faults else None
-            if fault is None or fault.done:
-                query = parse_qs(parts.query)
-                value, status = hub.answer(self.command, parts.path, query, sent)
-                text, headers = json.dumps(value), ()
-            if fault:
+            text, status = "", 200
+            if not faults or faults[0].done:
+                text = json.dumps(hub.answer(self.command, self.path, sent))
+            for fault in faults[:1]:
                 hub.faults.remove(fault)
-                text, status, headers = fault.text, fault.status, fault.headers
-                self.close_connection = fault.broken_off
-            if not (fault and fault.broken_off):
-                self.reply(text.encode(), status, dict(headers))
+                text, status = fault.body, fault.status
+            self.close_connection = not status
+            if status:
+                self.reply(text.encode(), status)
 
         do_GET = do_POST = do_PATCH = handle_request  # noqa: N815 - the names that http.server calls
 
-        def reply(self, body: bytes, status: int, headers: dict[str, str]) -> None:
+        def reply(self, body: bytes, status: int) -> None:
             self.send_response(status)
-            kind = {"Content-Type": "application/json"}
-            length = {"Content-Length": str(len(body))}
-            for name, text in (kind | length | headers).items():
-                self.send_header(name, text)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(body)))
+            self.send_header("Retry-After", "0")
             self.end_headers()
             self.wfile.write(body)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -11,18 +10,16 @@ from typing import Any
 import pytest
 
 from tests.bisect.letters import case_named
-from tests.conftest import Triage
+from tests.conftest import Asked, Triage
 from tests.nightly.test_night import night_of
 from triage.model.errors import BadInput
 from triage.model.outcome import Exit
 from triage.model.revision import Revision
 from triage.nightly import compare
-from triage.nightly.compare import shard
 from triage.nightly.history import history_of
 from triage.nightly.result import Night
 from triage.nightly.store import read_night
-from triage.report.formats import rendered
-from triage.report.night import night_document, partial_text
+from triage.report.night import partial_text, write_reports
 
 HISTORIES = {
     "a": "PF",
@@ -33,34 +30,32 @@ HISTORIES = {
     "f": "FP",
     "g": "UU",
 }
-CASES = [case_named(name) for name in HISTORIES]
 
 
-def merge(nights: list[Night]) -> Night:
+def merge(*nights: Night) -> Night:
     return compare.merge(nights, lambda: history_of([]))
 
 
-def shards(count: int = 3) -> list[Night]:
-    """Return what the shards of a nightly report, the last one first."""
-    results = []
+def shards(count: int = 3, changed: int = 0, **values: Any) -> list[Night]:
+    """Return what the shards of a nightly report, the last one first. changed: the one
+    that has other values.
+    """
+    cases, nights = [case_named(name) for name in HISTORIES], []
     for number in range(count, 0, -1):
-        names = [case.name for case in shard(CASES, f"{number}/{count}")]
+        part = f"{number}/{count}"
+        names = [case.name for case in compare.shard(cases, part)]
         night = night_of({name: HISTORIES[name] for name in names})
-        results.append(replace(night, shard=f"{number}/{count}"))
-    return results
+        others = values if number == changed else {}
+        nights.append(replace(night, shard=part, **others))
+    return nights
 
 
-@pytest.mark.parametrize("lacking", ["a", "g"])
+@pytest.mark.parametrize(("lacking", "number"), [("a", 1), ("g", 1), ("f", 3)])
 def test_the_order_is_that_of_the_recipes_where_a_shard_lacks_a_case(
-    lacking: str,
+    lacking: str, number: int
 ) -> None:
-    def without(night: Night) -> Night:
-        left = [case for case in night.cases if case.case != lacking]
-        if len(left) == len(night.cases):
-            return night
-        return replace(night, cases=left, stopped="interrupted")
-
-    merged = merge(list(map(without, shards())))
+    cases = [case for case in shards()[-number].cases if case.case != lacking]
+    merged = merge(*shards(3, number, cases=cases, stopped="interrupted"))
     expected = [name for name in HISTORIES if name != lacking]
     assert [case.case for case in merged.cases] == expected
     assert merged.not_compared == [lacking]
@@ -68,42 +63,34 @@ def test_the_order_is_that_of_the_recipes_where_a_shard_lacks_a_case(
 
 
 def test_merged_shards_are_the_night_of_one_machine() -> None:
-    merged, expected = merge(shards()), night_of(HISTORIES)
+    merged, whole = merge(*shards()), night_of(HISTORIES)
     assert (merged.compiles, merged.shard, merged.stopped) == (21, None, None)
-    for night in (merged, expected):
-        assert [case.case for case in night.cases] == list(HISTORIES)
-    assert merged.changes == expected.changes
-    assert [cluster.cases for cluster in merged.clusters] == [
-        cluster.cases for cluster in expected.clusters
-    ]
-
-
-def change(number: int, **values: Any) -> list[Night]:
-    """Return the shards where one of them has other values."""
-    return [
-        replace(night, **values) if night.shard == f"{number}/3" else night
-        for night in shards()
-    ]
+    assert [case.case for case in merged.cases] == list(HISTORIES)
+    assert merged.changes == whole.changes
+    merged_clusters, clusters = (
+        [cluster.cases for cluster in night.clusters] for night in (merged, whole)
+    )
+    assert merged_clusters == clusters
 
 
 @pytest.mark.parametrize(
     ("results", "words"),
     [
         ([*shards(), shards()[0]], "is in two shards"),
-        ([*shards(3)[:2], shards(2)[-1]], "is in two shards"),
-        (change(2, baseline=Revision("1.0.0", "b" * 40)), "do not belong together"),
+        ([*shards()[:2], shards(2)[-1]], "is in two shards"),
+        (shards(3, 2, baseline=Revision("1.0.0", "b" * 40)), "do not belong together"),
     ],
 )
 def test_what_does_not_belong_together_is_refused(
     results: list[Night], words: str
 ) -> None:
     with pytest.raises(BadInput, match=words):
-        merge(results)
+        merge(*results)
 
 
 def test_what_one_shard_found_out_is_known_of_the_failure_in_all() -> None:
     clusters = [replace(cluster, culprit=None) for cluster in shards()[-1].clusters]
-    [cluster, *_] = merge(change(1, clusters=clusters)).clusters
+    [cluster, *_] = merge(*shards(3, 1, clusters=clusters)).clusters
     assert (cluster.cases, cluster.is_explained) == (["a", "b"], True)
 
 
@@ -111,28 +98,18 @@ def test_failures_with_one_signature_and_two_culprits_stay_two() -> None:
     [first, *others] = shards()[1].clusters
     assert first.culprit
     other = replace(first.culprit, after=Revision("1.0.5"))
-    changed = change(2, clusters=[replace(first, culprit=other), *others])
-    first, second, *_ = merge(changed).clusters
+    clusters = [replace(first, culprit=other), *others]
+    first, second, *_ = merge(*shards(3, 2, clusters=clusters)).clusters
     assert (first.key, first.cases, second.cases) == (second.key, ["a"], ["b"])
     assert first.id != second.id
 
 
 def test_a_shard_without_a_case_joins_the_others() -> None:
-    second = replace(
-        night_of(HISTORIES),
-        shard="2/2",
-        toolchain=Revision("1.1.0", "a" * 40),
-    )
-    none = {
-        "cases": [],
-        "planned": [],
-        "clusters": [],
-        "compiler": None,
-        "shard": "1/2",
-    }
-    first = replace(second, toolchain=Revision("1.1.0"), **none)
-    merged = merge([first, second])
-    assert (len(merged.cases), merged.toolchain.commit) == (len(HISTORIES), "a" * 40)
+    whole, commit = night_of(HISTORIES), Revision("1.1.0", "a" * 40)
+    tested = replace(whole, shard="2/2", toolchain=commit)
+    none = replace(whole, shard="1/2", compiler=None, cases=[], planned=[], clusters=[])
+    merged = merge(none, tested)
+    assert (len(merged.cases), merged.toolchain) == (len(HISTORIES), commit)
 
 
 @pytest.fixture
@@ -140,36 +117,31 @@ def folders(tmp_path: Path, home: Path) -> list[Path]:
     """Folders of three shards, as a job downloads them: not where they were written."""
     folders = []
     for night in shards():
-        folder = tmp_path / f"downloaded-{str(night.shard)[0]}"
+        written = tmp_path / "written" / str(night.shard)[0]
         clusters = []
         for cluster in night.clusters:
             path = f"reproducers/{cluster.cases[0]}"
-            (folder / path).mkdir(parents=True)
-            (folder / path / "README.md").write_text(path)
+            (written / path).mkdir(parents=True)
+            (written / path / "README.md").write_text(path)
             clusters.append(replace(cluster, reproducer=path))
-        reports = {"json": "shard/nightly.json"}
-        night = replace(night, clusters=clusters, reports=reports)
-        folder.mkdir(exist_ok=True)
-        text = rendered("json", night, night_document)
-        (folder / "nightly.json").write_text(text)
-        folders.append(folder)
+        write_reports(replace(night, clusters=clusters), written)
+        folders.append(written.rename(tmp_path / f"downloaded-{written.name}"))
     return folders
 
 
 def test_the_command_joins_reports_and_reproducers(
-    folders: list[Path], workplace: Path, triage: Triage
+    folders: list[Path], workplace: Path, asked: Asked
 ) -> None:
-    done = triage("nightly", "merge", *folders, "--out", "out", "--format", "json")
-    assert done.returncode == 1, done.stderr
-    assert json.loads(done.stdout)["changes"]["regressed"] == 3
-    night = read_night(workplace / "out")
+    answer = asked("nightly", "merge", *folders, "--out", "out", code=1)
+    assert answer["changes"]["regressed"] == 3
+    night, out = read_night(workplace / "out"), workplace / "out"
     assert [case.case for case in night.cases] == list(HISTORIES)
+    files = {"nightly.json", "nightly.md", "nightly.xml", "reproducers"}
+    assert {path.name for path in out.iterdir()} == files
     paths = ["reproducers/a", "reproducers/c"]
     assert [cluster.reproducer for cluster in night.clusters] == paths
-    files = ["nightly.json", "nightly.md", "nightly.xml", "reproducers"]
-    assert sorted(path.name for path in (workplace / "out").iterdir()) == files
     for path in paths:
-        assert (workplace / "out" / path / "README.md").read_text() == path
+        assert (out / path / "README.md").read_text() == path
 
 
 def test_the_command_reports_a_missing_shard_and_refuses_the_folder_of_one(
@@ -180,19 +152,25 @@ def test_the_command_reports_a_missing_shard_and_refuses_the_folder_of_one(
     assert partial.returncode == 1
     assert "2 of 3 shards are there" in partial.stdout
     passing = replace(night_of({"e": "PP"}), shard="1/2")
-    assert (passing.exit, merge([passing]).exit) == (Exit.OK, Exit.INCONCLUSIVE)
+    assert (passing.exit, merge(passing).exit) == (Exit.OK, Exit.INCONCLUSIVE)
     assert triage("nightly", "merge", *folders, "--out", last).returncode == 2
     assert read_night(last).shard == "1/3"
 
 
-@pytest.mark.parametrize("value", ['"cpu_seconds": NaN', '"metrics": {"x": 1e999'])
+@pytest.mark.parametrize(
+    ("text", "damaged"),
+    [
+        ('"cpu_seconds": 0.0', '"cpu_seconds": NaN'),
+        ('"metrics": {', '"metrics": {"x": 1e999'),
+    ],
+)
 def test_a_shard_with_a_number_that_json_does_not_have_is_bad_input(
-    folders: list[Path], triage: Triage, value: str
+    folders: list[Path], triage: Triage, text: str, damaged: str
 ) -> None:
     file = folders[0] / "nightly.json"
-    before = '"metrics": {' if "metrics" in value else '"cpu_seconds": 0.0'
-    assert before in file.read_text()
-    file.write_text(file.read_text().replace(before, value, 1))
+    before, found, after = file.read_text().partition(text)
+    assert found
+    file.write_text(before + damaged + after)
     done = triage("nightly", "merge", *folders)
     assert done.returncode == 2
     assert "is not the JSON of a nightly" in done.stderr

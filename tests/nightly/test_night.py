@@ -1,4 +1,6 @@
-"""A night: how cases are compared, what bisects add, what is to do, and its reports."""
+"""A night: how cases are compared, what bisects add, what is to do, its reports, and the
+owners of its failures.
+"""
 
 from __future__ import annotations
 
@@ -10,21 +12,17 @@ from xml.etree import ElementTree
 
 import pytest
 
-from tests.bisect.letters import (
-    HistoryEngine,
-    case_named,
-    failure,
-    outcome,
-    release_refs,
-)
-from triage.bisect.result import Answer, Bisection, BisectKind, Transition
+from tests.bisect.letters import HistoryEngine, case_named, failure, release_refs
+from tests.conftest import ROOT, Triage
+from triage.attribute.result import Attribution, ComparisonResult
+from triage.bisect.result import Answer, Bisection, BisectKind, Suspect, Transition
 from triage.execution.in_turn import Pace
-from triage.investigate.result import CaseChangeKind, StepResult
-from triage.model.case import Case, Expectation
+from triage.investigate.result import StepResult
+from triage.model.case import Expectation
 from triage.model.errors import BadInput
-from triage.model.outcome import Exit, Measured, Probe
+from triage.model.execution import PassName
 from triage.model.revision import Revision
-from triage.nightly.compare import case_result, shard
+from triage.nightly.compare import owner_of, owner_rules, shard
 from triage.nightly.issues import plan_issues
 from triage.nightly.result import Action, Night, TimeChange, night_bytes, parse_night
 from triage.nightly.run import NightRun
@@ -34,32 +32,44 @@ from triage.report.issue import LONGEST as LONGEST_ISSUE
 from triage.report.issue import issue_markdown
 from triage.report.night import night_document, night_junit
 
-KNOWN = Expectation("class-F", since="1.1.0")
-HISTORIES = {
-    "worse": "PF",
-    "other": "FG",
-    "same": "FF",
-    "fine": "PP",
-    "healed": "PP",
-    "unsteady": "PF",
-    "never-tested": "UU",
-}
+STATES = """
+case          letters  change           result in JUnit's report
+worse         PF       regressed        failure
+other         FG       changed          failure
+same          FF       failing          skipped
+fine          PP       passing          passed
+fixed         FP       fixed            passed
+unsteady      PF       flaky            skipped
+never-tested  UU       untestable       skipped
+lost          PU       untestable       skipped
+new           UF       new-untested     failure
+known         PF       known            skipped
+known-before  FF       known            skipped
+known-other   PG       regressed        failure
+known-healed  PP       unexpected-pass  passed
+known-fixed   FP       fixed            passed
+"""
+ROWS = [line.split() for line in STATES.splitlines()[2:]]
 
 
 def night_of(
     histories: dict[str, str], old: int = 0, new: int = 1, *, bisects: bool = True
 ) -> Night:
     """Return a night between two of the releases that the letters of each case are for,
-    with a bisect of each new failure. `healed` is expected to fail, and `unsteady` is
-    known to be flaky.
+    with a bisect of each new failure. What is `known` is expected to fail since 1.1.0,
+    and `unsteady` is known to be flaky.
     """
     engine: Any = HistoryEngine(histories)
     engine.compiles = 7
     refs = release_refs(engine.registry.count)
+    known = Expectation("class-F", since="1.1.0")
     cases = [
-        case_named(name, *([KNOWN] if name == "healed" else [])) for name in histories
+        case_named(name, *([known] if name.startswith("known") else []))
+        for name in histories
     ]
-    earlier: Any = SimpleNamespace(is_flaky=lambda name: name == "unsteady")
+    earlier: Any = SimpleNamespace(
+        is_flaky=lambda name: name == "unsteady", is_known=lambda *_: False
+    )
     run = NightRun(
         engine, cases, refs[new], refs[old], bisects=bisects, earlier=lambda: earlier
     )
@@ -71,44 +81,13 @@ def night_of(
 
 @pytest.fixture(scope="module")
 def night() -> Night:
-    return night_of(HISTORIES)
+    return night_of({name: letters for name, letters, *_ in ROWS})
 
 
-def probe(case: Case, index: int, letter: str) -> Probe:
-    place = release_refs(index + 1)[index]
-    version, times = place.revision.name, Measured(1.0, 1.0)
-    return Probe(case, place.revision, version, outcome(letter), times, cached=False)
-
-
-@pytest.mark.parametrize(
-    ("expected", "letters", "change"),
-    [
-        (False, "PP", CaseChangeKind.PASSING),
-        (False, "PF", CaseChangeKind.REGRESSED),
-        (False, "FP", CaseChangeKind.FIXED),
-        (False, "FF", CaseChangeKind.FAILING),
-        (False, "FG", CaseChangeKind.CHANGED),
-        (False, "UF", CaseChangeKind.NEW_UNTESTED),
-        (False, "PU", CaseChangeKind.UNTESTABLE),
-        (True, "PF", CaseChangeKind.KNOWN),
-        (True, "PG", CaseChangeKind.REGRESSED),
-        (True, "FF", CaseChangeKind.KNOWN),
-        (True, "PP", CaseChangeKind.UNEXPECTED_PASS),
-        (True, "FP", CaseChangeKind.FIXED),
-    ],
-)
-def test_two_outcomes_are_one_kind_of_change(
-    expected: bool, letters: str, change: CaseChangeKind
-) -> None:
-    case = case_named("case", *([KNOWN] if expected else []))
-    old, new = (probe(case, index, letter) for index, letter in enumerate(letters))
-    assert case_result(old, new).change is change
-
-
-@pytest.mark.parametrize("text", ["0/4", "5/4", "a/b", "1/²", f"1/{'9' * 5000}"])
-def test_a_wrong_shard_says_what_to_write(text: str) -> None:
-    with pytest.raises(BadInput, match="write I/N"):
-        shard([], text)
+def test_a_wrong_shard_says_what_to_write() -> None:
+    for text in ("0/4", "5/4", "a/b", "1/²", f"1/{'9' * 5000}"):
+        with pytest.raises(BadInput, match="write I/N"):
+            shard([], text)
 
 
 def test_a_night_is_read_as_it_was_written(night: Night) -> None:
@@ -117,8 +96,7 @@ def test_a_night_is_read_as_it_was_written(night: Night) -> None:
 
 
 @pytest.mark.parametrize(
-    "text",
-    [b"", b'{"schema": 7}', "\ud800".encode("utf-8", "surrogatepass"), b"[" * 100_000],
+    "text", [b"", b'{"schema": 7}', b"\xed\xa0\x80", b"[" * 100_000]
 )
 def test_a_file_that_is_not_a_night_is_bad_input(tmp_path: Path, text: bytes) -> None:
     (tmp_path / "nightly.json").write_bytes(text)
@@ -126,21 +104,24 @@ def test_a_file_that_is_not_a_night_is_bad_input(tmp_path: Path, text: bytes) ->
         read_night(tmp_path)
 
 
-@pytest.mark.parametrize("path", ["/etc/passwd", "{}/link.md", "../secret.md"])
+@pytest.mark.parametrize("path", ["/etc/passwd", "{}/link", "../secret.md"])
 @pytest.mark.parametrize(
-    ("kind", "folder"),
-    [("issue", "issues"), ("reproducer", "reproducers"), ("log", "logs/1.0.0")],
+    ("part", "kind", "folder"),
+    [
+        ("clusters", "issue", "issues"),
+        ("clusters", "reproducer", "reproducers"),
+        ("cases", "log", "logs/1.0.0"),
+    ],
 )
 def test_a_path_that_leads_out_of_the_folder_is_bad_input(
-    night: Night, tmp_path: Path, kind: str, folder: str, path: str
+    night: Night, tmp_path: Path, part: str, kind: str, folder: str, path: str
 ) -> None:
-    link = tmp_path / "out" / folder / ("link.log" if kind == "log" else "link.md")
+    link = tmp_path / "out" / folder / "link"
     link.parent.mkdir(parents=True)
     link.symlink_to(tmp_path / "secret.md")
-    named = {kind: path.format(folder).replace("link.md", link.name)}
-    part = "cases" if kind == "log" else "clusters"
-    bad = replace(night, **{part: [replace(getattr(night, part)[0], **named)]})
-    (tmp_path / "out" / "nightly.json").write_bytes(night_bytes(bad))
+    bad = replace(getattr(night, part)[0], **{kind: path.format(folder)})
+    content = night_bytes(replace(night, **{part: [bad]}))
+    (tmp_path / "out" / "nightly.json").write_bytes(content)
     with pytest.raises(BadInput, match=kind):
         read_night(tmp_path / "out")
 
@@ -154,47 +135,21 @@ def junit_results(night: Night) -> dict[str, str]:
 
 
 def test_each_state_is_told_and_flaky_cases_begin_nothing(night: Night) -> None:
-    changes = {case.case: case.change.value for case in night.cases}
-    assert changes == {
-        "worse": "regressed",
-        "other": "changed",
-        "same": "failing",
-        "fine": "passing",
-        "healed": "unexpected-pass",
-        "unsteady": "flaky",
-        "never-tested": "untestable",
-    }
+    junit = junit_results(night)
+    states = [[case.case, case.change, junit[case.case]] for case in night.cases]
+    assert states == [[name, change, result] for name, _, change, result in ROWS]
     named = [name for cluster in night.clusters for name in cluster.cases]
-    assert sorted(named) == ["other", "worse"]
-    expected = dict.fromkeys(HISTORIES, "skipped")
-    expected |= dict.fromkeys(named, "failure")
-    expected |= dict.fromkeys(("fine", "healed"), "passed")
-    assert junit_results(night) == expected
+    new = [name for name, result in junit.items() if result == "failure"]
+    assert sorted(named) == sorted(new)
 
 
 def test_junit_fails_what_is_slower_or_healed_only_where_asked(night: Night) -> None:
     times = {"baseline_seconds": 0.002, "seconds": 0.004, "verdict": Pace.SLOWER}
     rows = [TimeChange(case="fine", function="decode", **times)]
     rows.append(TimeChange(case="other", reason="1.2.0: there is no device hip"))
-    for strict, count in ((False, 2), (True, 4)):
-        told = junit_results(replace(night, times=rows, strict=strict)).values()
-        assert list(told).count("failure") == count
-
-
-@pytest.mark.parametrize(
-    ("histories", "strict", "code"),
-    [
-        ({"worse": "PF"}, False, Exit.FOUND),
-        ({"same": "FF"}, False, Exit.OK),
-        ({"healed": "PP"}, False, Exit.OK),
-        ({"healed": "PP"}, True, Exit.FOUND),
-    ],
-)
-def test_the_exit_code_of_a_night(
-    histories: dict[str, str], strict: bool, code: Exit
-) -> None:
-    record = replace(night_of(histories, bisects=False), strict=strict)
-    assert record.exit is code
+    for strict, count in ((False, 4), (True, 7)):
+        results = junit_results(replace(night, times=rows, strict=strict))
+        assert list(results.values()).count("failure") == count
 
 
 def test_an_issue_stays_within_the_limit(night: Night) -> None:
@@ -218,21 +173,88 @@ GONE = replace(
 
 
 @pytest.mark.parametrize(
-    ("known", "to_do"),
+    ("known", "action", "since"),
     [
-        ({"steps": [DONE]}, (Action.FILE, None)),
-        ({"steps": [DONE], "culprit": FIX}, (Action.UPGRADE, "1.2.0")),
-        ({"steps": [DONE], "culprit": GONE}, (Action.UPGRADE, "1.2.0")),
-        ({"steps": [LEFT]}, (Action.INVESTIGATE, None)),
+        ({"steps": [DONE]}, Action.FILE, None),
+        ({"steps": [DONE], "culprit": FIX}, Action.UPGRADE, "1.2.0"),
+        ({"steps": [DONE], "culprit": GONE}, Action.UPGRADE, "1.2.0"),
+        ({"steps": [LEFT]}, Action.INVESTIGATE, None),
     ],
 )
 def test_there_is_one_thing_to_do_about_a_failure(
-    known: dict[str, Any], to_do: tuple[Action, str | None]
+    known: dict[str, Any], action: Action, since: str | None
 ) -> None:
     record = night_of({"worse": "PF"}, bisects=False)
     record = replace(record, clusters=[replace(record.clusters[0], **known)])
-    [answer] = record.to_do
-    assert (answer.action, answer.since) == to_do
+    [to_do] = record.to_do
+    assert (to_do.action, to_do.since) == (action, since)
     opened = plan_issues(record, [], 10).changes
-    is_fixed = to_do[0] is Action.UPGRADE
-    assert bool(opened) is not is_fixed, "nobody files what is fixed"
+    assert bool(opened) is (since is None), "nobody files what is fixed"
+
+
+RULES = """\
+name: iree
+compiler: iree
+owners:
+  - {owner: "@suites", suites: onnx*}
+  - {owner: "@rocm", backends: rocm}
+  - {owner: "@passes", passes: "*Vectorize*"}
+  - {owner: "@old", files: [compiler/src/Codegen]}
+  - {owner: "@codegen", files: [compiler/src/Codegen, llvm]}
+"""
+VECTORIZES = Attribution(
+    "a", *ENDS, ComparisonResult.FAILING, failing=PassName("GenericVectorizePass")
+)
+
+
+def culprit(file: str, answer: Answer = Answer.CULPRIT) -> Bisection:
+    suspects = (Suspect("abc", files=(file,)),)
+    return Bisection("a", BisectKind.REGRESSION, answer, suspects=suspects)
+
+
+TILE = culprit("compiler/src/Codegen/GPU/Tile.cpp")
+SUSPECTED = culprit("llvm/a.cpp", Answer.SUSPECTS)
+
+
+@pytest.mark.parametrize(
+    ("suite", "known", "owner"),
+    [
+        ("models", {}, None),
+        ("onnx_ops", {}, "@suites"),
+        ("onnx_ops", {"backend": "rocm"}, "@rocm"),
+        ("onnx_ops", {"backend": "rocm", "attribution": VECTORIZES}, "@passes"),
+        ("onnx_ops", {"attribution": VECTORIZES, "culprit": TILE}, "@codegen"),
+        ("models", {"backend": "rocm", "culprit": SUSPECTED}, "@rocm"),
+    ],
+)
+def test_the_last_rule_that_fits_names_the_owner(
+    workplace: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    night: Night,
+    suite: str,
+    known: dict[str, Any],
+    owner: str | None,
+) -> None:
+    (workplace / "triage.yaml").write_text(RULES)
+    monkeypatch.chdir(workplace)
+    cluster = replace(night.clusters[0], **{"culprit": None, **known})
+    assert owner_of(cluster, {suite}, owner_rules("iree")) == owner
+    assert owner_rules("triton") == ()
+
+
+@pytest.mark.parametrize(
+    ("rule", "place"),
+    [
+        ("- {owner: '@a', backend: rocm}", ":4:19: "),
+        ("- {backends: rocm}", ":4:"),
+        ("- {owner: '', backends: rocm}", ":4:13: "),
+    ],
+)
+def test_a_bad_rule_is_reported_with_its_place(
+    workplace: Path, triage: Triage, rule: str, place: str
+) -> None:
+    text = f"name: iree\ncompiler: iree\nowners:\n  {rule}\n"
+    (workplace / "triage.yaml").write_text(text)
+    done = triage("nightly", ROOT / "recipes" / "dynamic-matmul.yaml", "--dry-run")
+    assert done.returncode == 2
+    assert f"triage.yaml{place}" in done.stderr

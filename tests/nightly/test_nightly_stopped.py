@@ -15,6 +15,7 @@ from typing import Any
 import psutil
 import pytest
 
+from tests.conftest import Asked
 from tests.fake_releases import FakeReleases, environment, fake_releases, write_case
 
 CASES = {
@@ -33,12 +34,11 @@ def releases(tmp_path: Path) -> Iterator[FakeReleases]:
 
 
 def started(tmp_path: Path, releases: FakeReleases, line: str) -> subprocess.Popen[str]:
-    env = environment(releases, tmp_path / "home")
     return subprocess.Popen(
         line,
         shell=True,
         cwd=tmp_path,
-        env=env,
+        env=environment(releases, tmp_path / "home"),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -46,56 +46,53 @@ def started(tmp_path: Path, releases: FakeReleases, line: str) -> subprocess.Pop
 
 
 def wait_for(
-    running: subprocess.Popen[str], releases: FakeReleases, count: int = 1
+    running: subprocess.Popen[str], releases: FakeReleases, event: str, count: int = 1
 ) -> None:
-    """Wait until so many compiles began."""
-    while len(releases.events("start")) < count:
+    """Wait for so many events of the compilers."""
+    while len(releases.events(event)) < count:
         assert running.poll() is None, running.communicate()
         time.sleep(0.005)
-
-
-def report(tmp_path: Path) -> dict[str, Any]:
-    answer: dict[str, Any] = json.loads((tmp_path / "out" / "nightly.json").read_text())
-    return answer
 
 
 @pytest.mark.parametrize(
     "number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.slow)]
 )
 def test_a_stopped_comparison_is_reported_as_partial(
-    releases: FakeReleases, tmp_path: Path, number: int
+    releases: FakeReleases, tmp_path: Path, asked: Asked, number: int
 ) -> None:
+    def report() -> Any:
+        return json.loads((tmp_path / "out" / "nightly.json").read_text())
+
     for name, words in CASES.items():
         write_case(tmp_path / "cases", name, *words)
     running = started(tmp_path, releases, f"exec {NIGHTLY}")
-    wait_for(running, releases, 6)
+    wait_for(running, releases, "start", 6)
     running.send_signal(number)
     _, message = running.communicate(timeout=60)
     assert running.returncode == 130, message
-    answer = report(tmp_path)
-    assert answer["partial"]
-    assert answer["stopped"] == "interrupted"
-    missing = answer["not_compared"]
+    partial = report()
+    assert (partial["partial"], partial["stopped"]) == (True, "interrupted")
+    missing = partial["not_compared"]
     assert 1 <= len(missing) <= 3
-    assert len(answer["cases"]) + len(missing) == len(CASES)
+    assert len(partial["cases"]) + len(missing) == len(CASES)
     assert "Partial report" in (tmp_path / "out" / "nightly.md").read_text()
     [line] = [line for line in message.splitlines() if line.startswith("  triage ")]
     done = started(tmp_path, releases, line)
     _, message = done.communicate()
     assert done.returncode == 1, message
-    answer = report(tmp_path)
-    assert [answer[key] for key in ("partial", "not_compared")] == [False, []]
+    assert [report()[key] for key in ("partial", "not_compared")] == [False, []]
     # one compile was in flight
     assert len(releases.events("start")) <= 2 * len(CASES) + 1
+    nights = asked("nights", "list", env=environment(releases, tmp_path / "home"))
+    assert [night["partial"] for night in nights["nights"]] == [True, False]
 
 
 def test_a_second_ctrl_c_ends_at_once(releases: FakeReleases, tmp_path: Path) -> None:
     write_case(tmp_path / "stuck", "stuck", "hangs", "stubborn")
     running = started(tmp_path, releases, "exec triage run stuck -t 1.0.0")
-    wait_for(running, releases)
+    wait_for(running, releases, "start")
     running.send_signal(signal.SIGINT)
-    while not releases.events("term"):  # the compiler is asked to end, and will not
-        time.sleep(0.005)
+    wait_for(running, releases, "term")  # the compiler is asked to end, and will not
     # signals that follow the first one immediately are taken for the same
     while running.poll() is None:
         running.send_signal(signal.SIGINT)
