@@ -20,7 +20,7 @@ from statistics import mean, median
 
 from triage.bisect.prior import suspicions
 from triage.git_history.repository import Repository
-from triage.git_history.timeline import first_parents
+from triage.git_history.timeline import first_parent_log
 from triage.model.outcome import Failure
 from triage.model.revision import Commit
 from triage.toolchains.project import find_project
@@ -80,7 +80,7 @@ def main() -> None:
         left_out = (fix, *others)
         commits = [
             commit
-            for commit in first_parents(clone, f"{good}..{bad}")
+            for commit in first_parent_log(clone, f"{good}..{bad}")
             if not commit.sha.startswith(left_out)
         ]
         files = clone.changed_files([commit.sha for commit in commits])

@@ -19,7 +19,7 @@ from sklearn.feature_extraction import DictVectorizer
 from sklearn.linear_model import LogisticRegression
 
 from benchmarks.first_look import FOLDER, SETS, listed
-from triage.classify.log import clean
+from triage.classify.log import clean_line
 from triage.classify.second_look import WEIGHTS, line_features, scores
 
 MOST_WEIGHTS = 600
@@ -35,7 +35,7 @@ def read(kind: str, name: str) -> list[Log]:
     """Read the failing or the green logs of a set."""
     logs: list[Log] = []
     for entry in yaml.safe_load((FOLDER / f"{kind}_{name}.yaml").read_text("utf-8")):
-        lines = [clean(line.encode()).text for line in entry["log"].splitlines()]
+        lines = [clean_line(line.encode()).text for line in entry["log"].splitlines()]
         texts = listed(entry.get("headline") or [])
         labels = [any(text in line for text in texts) for line in lines]
         logs.append((lines, labels))

@@ -9,7 +9,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from triage.execution.inputs import KeptFiles
-from triage.model.content import settled_sha256
+from triage.model.content import cached_sha256
 
 MAKERS = 6
 
@@ -44,7 +44,7 @@ def test_a_file_that_changes_has_another_digest(tmp_path: Path) -> None:
     for content in (b"one", b"two", b"six"):
         path.write_bytes(content)
         os.utime(path, (1e9, 1e9))
-        assert settled_sha256(str(path)) == sha256(content).hexdigest()
+        assert cached_sha256(str(path)) == sha256(content).hexdigest()
 
 
 def test_a_file_that_another_process_made_meanwhile_stays(tmp_path: Path) -> None:

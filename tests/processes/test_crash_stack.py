@@ -9,7 +9,7 @@ import pytest
 from elftools.elf.elffile import ELFFile
 
 from triage.model.execution import Captured, Ending, Execution
-from triage.processes.crash_stack import stack_printer, with_named_stack
+from triage.processes.crash_stack import stack_printer_address, with_named_stack
 
 START = 0x7FFF_EA20_0000
 FUNCTION = "_ZNSt6locale7classicEv"
@@ -82,4 +82,4 @@ def test_a_file_without_symbols_leaves_places_in_the_file(
         f" #0 0x{START + 16:016x} (program+0x10)"
         in with_named_stack(crash(file, START + 16)).stderr.tail
     )
-    assert stack_printer(file) is None
+    assert stack_printer_address(file) is None

@@ -108,7 +108,7 @@ def _add_state(
     if before and before.fingerprint == fingerprint:
         return
     decisions = dict(before.decisions) if before else {}
-    decisions |= values_by_key(fingerprint.decided)
+    decisions |= values_by_key(fingerprint.operation_choices)
     states.append(
         FunctionState(dump.after, fingerprint, dump.index, dump.failed, decisions)
     )

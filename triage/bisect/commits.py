@@ -93,15 +93,15 @@ def plan_commits(request: BisectRequest, old: LineEnd, new: LineEnd) -> Search:
     fork = timeline.fork(old.commit)
     indices = range(fork.index, span.stop)
     candidates = _candidates(request, sources, timeline, indices)
-    if fork.own:
-        candidates[:0] = _candidates(request, sources, fork.line, fork.own[-1:])
+    if fork.branch:
+        candidates[:0] = _candidates(request, sources, fork.history, fork.branch[-1:])
     for index, end in ((0, old), (-1, new)):
         if end.ref:
             name = end.ref.revision.name
             commits = candidates[index].commits
             revision = replace(commits[0].revision, name=name)
             candidates[index] = Candidate(revision, end.ref, commits=commits)
-    return whole_search(Line(request, candidates, fork=1 if fork.own else None))
+    return whole_search(Line(request, candidates, fork=1 if fork.branch else None))
 
 
 def timeline_with(repository: Repository, newest: str) -> Timeline:

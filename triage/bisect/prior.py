@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from triage.bisect.result import Suspect
-from triage.git_history.repository import Links, pull_request, title
+from triage.git_history.repository import Links, pull_request, without_pull_request
 from triage.model.outcome import Failure
 from triage.model.revision import Commit
 
@@ -144,7 +144,7 @@ def group_by_change(subjects: Sequence[str]) -> list[list[int]]:
     group_of: dict[str, str] = {}  # by pull request and title
     for index, subject in enumerate(subjects):
         number = pull_request(subject)
-        text = title(subject)
+        text = without_pull_request(subject)
         again = False
         while match := _AGAIN.match(text):
             text = match[1].strip()

@@ -14,7 +14,7 @@ from triage.classify.finding import Finding
 from triage.classify.findings import (
     class_of,
     failures_of,
-    named_by_pass,
+    identify_by_pass,
     silent_failure,
 )
 from triage.classify.log import text_pieces
@@ -89,16 +89,16 @@ def classify_log(log: Path | BinaryIO, rules: RuleSet) -> ClassifiedLog:
     """
     with ExitStack() as stack:
         if isinstance(log, Path):
-            name = shown = str(log)
+            name = title = str(log)
             try:
                 stream: BinaryIO = stack.enter_context(log.open("rb"))
             except OSError as error:
                 raise BadInput(f"{log}: {error.strerror}") from error
         else:
             name = "-"
-            shown = "standard input"
+            title = "standard input"
             stream = log
-        reader = read_log(text_pieces(stream, shown), rules)
+        reader = read_log(text_pieces(stream, title), rules)
     likeliest: tuple[SuspiciousLine, ...] = ()
     causes = reader.findings.causes()
     if not causes:
@@ -131,8 +131,8 @@ def diagnose(
     failing_pass: None before a second run that prints the failing pass; after it, that
     pass, or `NO_PASS` if it named none.
     """
-    ended = _ending(execution)
-    reader = _read_output(execution.stderr.text + ended, rules)
+    ending_line = _ending_line(execution)
+    reader = _read_output(execution.stderr.text + ending_line, rules)
     findings = reader.findings
     plain = [*reader.plain]
     causes = findings.causes()
@@ -158,7 +158,7 @@ def diagnose(
         return Diagnosis(
             failures_of([Finding(rules.by_name[name], headline), *explained])
         )
-    if ended and explained:
+    if ending_line and explained:
         return Diagnosis(failures_of(explained))
     if explained:
         first = causes[0]
@@ -173,7 +173,7 @@ def diagnose(
     causes = causes or likeliest_message(plain, rules)
     known_pass = failing_pass or findings.first_pass
     if known_pass:
-        return Diagnosis(failures_of(named_by_pass(causes, known_pass, rules)))
+        return Diagnosis(failures_of(identify_by_pass(causes, known_pass, rules)))
     # unless a second run named no pass either
     causes = causes or [silent_failure(rules)]
     return Diagnosis(failures_of(causes), needs_pass=failing_pass is None)
@@ -183,7 +183,7 @@ def _read_output(text: str, rules: RuleSet) -> LogReader:
     return read_log([text.encode("utf-8", "replace")], rules)
 
 
-def _ending(execution: Execution) -> str:
+def _ending_line(execution: Execution) -> str:
     """Return a line that says which signal ended a run, or its exit code; empty for
     another ending.
     """

@@ -100,7 +100,7 @@ class Stack:
         return Stack(symbols).specific_frames
 
     @property
-    def place(self) -> str:
+    def crash_site(self) -> str:
         """Where it crashed, as `function in pass`: the innermost function that is not
         from a header, and the pass that ran.
 
@@ -112,7 +112,7 @@ class Stack:
             return " < ".join(frames[:2])
         return f"{frames[0]} in {self.failing_pass.name}"
 
-    def has_frame(self, regexes: Sequence[str]) -> bool:
+    def has_symbol(self, regexes: Sequence[str]) -> bool:
         """Return whether a regex matches one of the innermost symbols."""
         return any(
             compile_regex(regex).search(symbol)

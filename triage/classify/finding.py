@@ -80,12 +80,12 @@ class Finding:
         """
         parts = []
         for alternatives in self.rule.identity:
-            texts = map(self._identity, alternatives.split("|"))
+            texts = map(self._identity_text, alternatives.split("|"))
             parts.append(next(filter(None, texts), ""))
         text = " ".join(filter(None, parts))
         self.signature = f"{self.rule.name}:{text}" if text else self.rule.name
 
-    def _identity(self, name: str) -> str:
+    def _identity_text(self, name: str) -> str:
         """Return the text of one name of the identity."""
         value = self.captures.get(name, "")
         if name == "headline":
@@ -95,7 +95,7 @@ class Finding:
                 value = _apply_replacements(value, "of_unknown")
             return normalise(value)
         if name == "frames":
-            return self.stack.place
+            return self.stack.crash_site
         if name == "function" and value:
             if is_of_header(symbol_of(value)) and self.stack.own_frames:
                 return self.stack.own_frames[0]

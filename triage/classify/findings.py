@@ -67,6 +67,7 @@ class Findings:
     def causes(self) -> list[Finding]:
         """Return the root causes in order; without any, only the consequence that is
         nearest to the cause. If only a pass that failed explains them, it names them.
+        Correct their classes.
         """
         findings = self.of_kind(remarks=False)
         causes = [cause for cause in findings if not cause.rule.is_consequence]
@@ -75,11 +76,14 @@ class Findings:
         else:
             # one that says no more than its class comes last
             findings.sort(
-                key=lambda each: (each.rule.rank, each.signature == each.rule.name)
+                key=lambda finding: (
+                    finding.rule.rank,
+                    finding.signature == finding.rule.name,
+                )
             )
             causes = findings[:1]
         if self.first_pass and all(cause.rule.is_unexplained for cause in causes):
-            return named_by_pass(causes, self.first_pass, self._rules)
+            return identify_by_pass(causes, self.first_pass, self._rules)
         for cause in causes:
             name = class_of(cause, passes_ran=self.passes_ran or None)
             cause.become(self._rules.by_name[name])
@@ -123,7 +127,7 @@ def _without_explained(causes: list[Finding]) -> list[Finding]:
     return left or causes
 
 
-def named_by_pass(
+def identify_by_pass(
     causes: list[Finding], failed: PassName, rules: RuleSet
 ) -> list[Finding]:
     """Identify unexplained findings by the pass that failed: by the rule for that pass,

@@ -85,7 +85,7 @@ def selected_lines(
 
 def _select(pieces: Iterable[bytes], rules: RuleSet) -> Iterator[tuple[int, bytes]]:
     first = 1
-    following = 0
+    lines_to_read = 0
     for block, is_inner in _blocks(pieces):
         lines = block.split(b"\n")[:-1]
         begins = [*accumulate((len(line) + 1 for line in lines), initial=0)]
@@ -94,8 +94,8 @@ def _select(pieces: Iterable[bytes], rules: RuleSet) -> Iterator[tuple[int, byte
             matches = selector.finditer(b"\n" + block)
             hits.update(bisect(begins, match.start()) - 1 for match in matches)
         for at, line in enumerate(lines):
-            following = _FOLLOWING if at in hits else following - 1
-            if not is_inner or (following > 0 and not _WARNING.match(line)):
+            lines_to_read = _FOLLOWING if at in hits else lines_to_read - 1
+            if not is_inner or (lines_to_read > 0 and not _WARNING.match(line)):
                 yield first + at, line[:HEAD]
         first += len(lines)
 
@@ -180,7 +180,7 @@ class LogLine:
     """From 1."""
 
 
-def clean(raw: bytes, number: int = 0) -> LogLine:
+def clean_line(raw: bytes, number: int = 0) -> LogLine:
     """Return a line without line ending, colours, timestamp and prefixes, and without
     the middle of a very long one.
 
@@ -263,7 +263,7 @@ class Diagnostic:
     """The message comes from a compiler of host code, such as C++, or from a linker."""
 
 
-def diagnostic(line: LogLine) -> Diagnostic | None:
+def parse_diagnostic(line: LogLine) -> Diagnostic | None:
     """Parse a line as a diagnostic: by its severity, else by capitals or the mark of a
     CI system. None for a line without them, or if it reports that there was no error.
 

@@ -26,8 +26,8 @@ from triage.classify.log import (
     HEADLINE,
     Diagnostic,
     LogLine,
-    clean,
-    diagnostic,
+    clean_line,
+    parse_diagnostic,
     selected_lines,
 )
 from triage.classify.rules import (
@@ -80,7 +80,7 @@ class Traceback:
     own_frame: str = ""
     """The innermost frame that is not in Python's own library, as `module.function`."""
 
-    def takes(self, line: LogLine) -> bool:
+    def read(self, line: LogLine) -> bool:
         """Read a frame or its source; return whether the line is one."""
         frame = _FRAME.match(line.text)
         if frame is None:
@@ -137,7 +137,7 @@ class LogReader:
                 if self._shape.finding:
                     self.findings.count(self._shape.finding)
                 continue
-            line = clean(raw, number)
+            line = clean_line(raw, number)
             if self._is_output(line):
                 self._read_line(line)
             if not line.indent and line.text:
@@ -188,7 +188,7 @@ class LogReader:
             self.findings.assign_pass(failed)
         elif _CHAINED.match(text) and self._error:
             self._cause, self._error = self._error, None
-        elif trace and trace.takes(line):
+        elif trace and trace.read(line):
             pass
         elif trace and trace.ends_with(text):
             self._trace = None
@@ -198,7 +198,7 @@ class LogReader:
             self._trace = Traceback(line.indent)
             self.plain.append(line)  # its exception may be missing
         else:
-            self._match(line, diagnostic(line))
+            self._match(line, parse_diagnostic(line))
 
     def _match(self, line: LogLine, parsed: Diagnostic | None) -> None:
         """Open the finding of a message that a rule knows. Read any other line as
@@ -319,11 +319,11 @@ class LogReader:
         stack = crash.stack
         running = crash.captures.get("running", "")
         if crash.rule.name in ("segfault", "abort"):
-            where = stack.place.partition(" ")[0] or running
+            where = stack.crash_site.partition(" ")[0] or running
             if where and "kind" not in crash.captures:
                 headline = f"crashed in {where}: {crash.headline}"
                 crash.headline = headline.rstrip(": ")[:HEADLINE]
-            rules = (rule for rule in self._rules if stack.has_frame(rule.frames))
+            rules = (rule for rule in self._rules if stack.has_symbol(rule.frames))
             crash.rule = next(rules, crash.rule)
         crash.headline = crash.headline or "crashed"
         if running and not stack.failing_pass:

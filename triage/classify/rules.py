@@ -383,10 +383,10 @@ def check_rules(path: Path) -> tuple[Rule, ...]:
     Raises:
         BadFiles: with one problem for each mistake.
     """
-    from triage.recipes.document import read_document, validated
+    from triage.recipes.document import read_document, validate_document
 
     document = read_document(path, "write a list `classes`")
-    content = validated(document, RuleFile, context="check its regexes")
+    content = validate_document(document, RuleFile, context="check its regexes")
     if content is None:
         raise BadFiles(document.in_order())
     return content.rules

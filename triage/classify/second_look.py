@@ -17,7 +17,7 @@ from math import sqrt
 from pathlib import Path
 
 from triage.classify.finding import Finding, match_exception, match_line
-from triage.classify.log import HEADLINE, Diagnostic, LogLine, diagnostic
+from triage.classify.log import HEADLINE, Diagnostic, LogLine, parse_diagnostic
 from triage.classify.rules import RuleSet, log_format
 
 WEIGHTS = Path(__file__).with_name("line_weights.json")
@@ -134,7 +134,7 @@ def look_again(
             return finding, ()
     likely = [line for score, line in ranked if loud and (score > 0 or line in loud)]
     if is_quote:
-        quoted = [_unknown(line, rules) for line in likely if line in loud]
+        quoted = [_unknown_finding(line, rules) for line in likely if line in loud]
         return next(iter(quoted), None), ()
     numbers: dict[str, int] = {}
     for line in likely:
@@ -148,7 +148,7 @@ def likeliest_message(lines: Sequence[LogLine], rules: RuleSet) -> list[Finding]
     line may be a message.
     """
     # a remark or a warning must not be taken for the failure
-    if any(map(diagnostic, lines)):
+    if any(map(parse_diagnostic, lines)):
         return []
     messages = [
         line
@@ -157,10 +157,10 @@ def likeliest_message(lines: Sequence[LogLine], rules: RuleSet) -> list[Finding]
         and _LETTERS.search(line.text)
         and not _PRINTED_IR.match(line.text)
     ]
-    return [_unknown(line, rules) for _, line in _ranked(messages)[:1]]
+    return [_unknown_finding(line, rules) for _, line in _ranked(messages)[:1]]
 
 
-def _unknown(line: LogLine, rules: RuleSet) -> Finding:
+def _unknown_finding(line: LogLine, rules: RuleSet) -> Finding:
     return Finding(rules.by_name["unknown"], line.text[:HEADLINE], line.number)
 
 

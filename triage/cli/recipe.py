@@ -40,7 +40,7 @@ from triage.model.outcome import Failed, NoAnswer, Probe
 from triage.model.revision import Revision
 from triage.recipes.expectations import (
     ExpectationUpdate,
-    LeftCase,
+    UnchangedCase,
     UpdatedFile,
     updated_expectations,
 )
@@ -218,15 +218,15 @@ def updated_lists(
     updates the list for the cases of a file to what was seen of some of them.
     """
     done = {probe.case.name: probe for probe in probes}
-    left: list[LeftCase] = []
+    left: list[UnchangedCase] = []
     seen = defaultdict[Path, list[Probe]](list)
     for case in cases:
         probe = done[case.name]
         match probe.outcome:
             case NoAnswer(reason=reason):
-                left.append(LeftCase(case.name, f"untestable: {reason}"))
+                left.append(UnchangedCase(case.name, f"untestable: {reason}"))
             case Failed(failure, flaky=True):
-                left.append(LeftCase(case.name, f"flaky: {failure.failure_class}"))
+                left.append(UnchangedCase(case.name, f"flaky: {failure.failure_class}"))
             case _:
                 seen[case.source].append(probe)
     files = []

@@ -18,7 +18,7 @@ from triage.model.outcome import NoAnswer
 from triage.model.revision import Toolchain
 from triage.processes.process import run, unlimited
 from triage.processes.sealing import Seal
-from triage.recipes.run_values import ValueText, value_ending
+from triage.recipes.run_values import ValueText, value_suffix
 
 _PLACEHOLDER = re.compile(r"\{(\w+)\}")
 _TIMEOUT = 60.0  # seconds; an answer takes 0.1
@@ -106,7 +106,7 @@ def ask_compiler(argv: Sequence[str], seal: Seal) -> Execution:
     EnvironmentFailure if the command does not start, takes longer than a minute, or is
     killed.
     """
-    answer = run(argv, unlimited(_TIMEOUT), seal=seal, kept=_LARGEST_ANSWER)
+    answer = run(argv, unlimited(_TIMEOUT), seal=seal, kept_bytes=_LARGEST_ANSWER)
     if answer.ending in (Ending.NOT_STARTED, Ending.TIMED_OUT, Ending.SIGNALLED):
         raise EnvironmentFailure(
             f"{' '.join(argv)} does not run: {answer.stderr.last_line or answer.ending}"
@@ -272,7 +272,7 @@ class Runner(ABC):
         printed without files. `run_values.file_value` reads their names.
         """
         types = enumerate(_RESULT.findall(stdout))
-        return [folder / f"{index}{value_ending(type_)}" for index, type_ in types]
+        return [folder / f"{index}{value_suffix(type_)}" for index, type_ in types]
 
 
 class WorkerRunner(Runner):

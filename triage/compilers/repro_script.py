@@ -16,7 +16,7 @@ from triage.recipes.run_values import (
     file_value,
     read_value,
     split_value,
-    value_ending,
+    value_suffix,
 )
 
 MODULE_PLACE = "{module}"
@@ -188,7 +188,7 @@ def result_files(run: RunSpec) -> list[Path]:
     """Return the files for results, one for each expected one."""
     files = []
     for index, value in enumerate(map(split_value, run.expected)):
-        ending = value_ending(value.type) if value.type else ".npy"
+        ending = value_suffix(value.type) if value.type else ".npy"
         files.append(Path(f"result_{index}{ending}"))
     return files
 

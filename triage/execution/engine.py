@@ -163,8 +163,8 @@ class Engine:
         for start in range(0, len(jobs), _LOOKED_UP):
             batch = jobs[start : start + _LOOKED_UP]
             # a thread takes longer to begin than a look at the cache
-            at_hand = [job for job in batch if job.case.is_at_hand]
-            missing += [job for job in batch if not job.case.is_at_hand]
+            at_hand = [job for job in batch if job.case.has_all_files]
+            missing += [job for job in batch if not job.case.has_all_files]
             probes: Sequence[Probe | None] = [None] * len(at_hand)
             with suppress(Exception):  # the threads report which job it is
                 probes = self._recall(at_hand)

@@ -36,7 +36,7 @@ from triage.model.errors import EnvironmentFailure, TriageError
 from triage.model.execution import Execution
 from triage.model.outcome import OF_MACHINE, Cause, Failed, NoAnswer
 from triage.model.revision import Toolchain
-from triage.processes.containment import settings
+from triage.processes.containment import assignments
 from triage.processes.process import run
 from triage.processes.sealing import Seal
 from triage.toolchains.contents import file_state
@@ -260,7 +260,7 @@ class Inputs:
             return Prepared(source, file_sha256(source), state, mentioned)
         parts = [
             f"{case.input.kind} {case.input.args}",
-            *settings(dict(case.env)),
+            *assignments(dict(case.env)),
             *surroundings((), uses_processor=False),
             *(f"{path.name} {digest(path)}" for path in sources),
             *(maker.identity for maker in makers),

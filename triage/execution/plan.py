@@ -29,20 +29,20 @@ from triage.execution.judge import (
 from triage.execution.reads import files_in, surroundings
 from triage.execution.task import AnyOf, Naming, Prepared, RunTask, Task
 from triage.model.case import Case, Flag, Library, Reference, RunSpec
-from triage.model.content import file_sha256, settled_sha256
+from triage.model.content import cached_sha256, file_sha256
 from triage.model.errors import EnvironmentFailure, TriageError
 from triage.model.outcome import Cause, Failed, NoAnswer, Passed, Probe
 from triage.model.revision import Toolchain
-from triage.processes.containment import COMPILE_PATH, settings
+from triage.processes.containment import COMPILE_PATH, assignments
 from triage.processes.process import StopSignal
 from triage.processes.sealing import Seal
 from triage.recipes.run_values import (
     file_value,
-    identity_of,
     read_value,
     split_value,
     type_name,
-    value_ending,
+    value_suffix,
+    with_file_digest,
 )
 from triage.toolchains.contents import file_state
 from triage.toolchains.home import KeptKind
@@ -88,14 +88,14 @@ def input_hash(inputs: Inputs, case: Case, toolchain: Toolchain) -> str:
     digest = prepared.digest
     run = case.run
     if case.input.imported:  # each toolchain makes it
-        digest = settled_sha256(str(case.input.path))
+        digest = cached_sha256(str(case.input.path))
     settings = (case.target, case.flags, case.phase, case.limits, case.env)
     parts: list[object] = [digest, settings, case.spec, case.thresholds]
     if run:
         parts += [run.function, run.device, run.flags, run.reference, run.limits]
         parts += [run.tolerances, run.closeness]
         with suppress(OSError):  # they are downloaded later
-            parts += map(identity_of, (*run.inputs, *run.expected))
+            parts += map(with_file_digest, (*run.inputs, *run.expected))
     if case.script:
         parts.append(file_sha256(case.script))
     # a checkout may lie elsewhere on another machine
@@ -181,7 +181,7 @@ def _identity(
     """Return the content key of a run. The key of the compile names the toolchain."""
     spec = task.spec
     runtime = task.reads[0]
-    content = [settled_sha256(str(task.tool))]
+    content = [cached_sha256(str(task.tool))]
     if runtime != toolchain.root:
         content.append(digest(runtime))
     if spec.parameters:
@@ -190,14 +190,14 @@ def _identity(
     parts = [
         *content,
         *surroundings((), uses_processor=True),
-        *settings(task.runner.surroundings(task.case, spec).variables),
+        *assignments(task.runner.surroundings(task.case, spec).variables),
         *task.runner.options(task.case, spec),
         *(path.name for path in task.libraries),
         f"{spec.closeness} {spec.tolerances}",
         str(spec.limits),
-        *map(identity_of, spec.inputs),
+        *map(with_file_digest, spec.inputs),
         "compared with",
-        *map(identity_of, spec.expected),
+        *map(with_file_digest, spec.expected),
     ]
     return sha256("\0".join(parts).encode()).hexdigest()
 
@@ -218,11 +218,11 @@ def _readable_value(engine: Engine, runner: Runner, text: str) -> str:
             raise ValueError(f"the value {text} cannot be read")
         target = scratch / "value"
         target.mkdir()
-        file = target / f"0{value_ending(type_name(array))}"
+        file = target / f"0{value_suffix(type_name(array))}"
         file.write_bytes(array.tobytes())
         return target
 
-    key = sha256(identity_of(text).encode()).hexdigest()
+    key = sha256(with_file_digest(text).encode()).hexdigest()
     folder = engine.registry.home.folder(KeptKind.VALUES)
     [file] = engine.inputs.kept.get(folder / key, write).path.iterdir()
     return file_value(file)

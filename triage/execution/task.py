@@ -49,7 +49,7 @@ from triage.model.outcome import (
     Probe,
 )
 from triage.model.revision import Toolchain
-from triage.processes.containment import settings
+from triage.processes.containment import assignments
 from triage.processes.process import StopSignal, run
 from triage.processes.sealing import Seal, is_sealing
 from triage.recipes.run_values import file_value
@@ -307,7 +307,7 @@ class Task:
         counts = DISPATCHES in dict(case.thresholds)
         parts.append(f"{case.limits} {counts}")
         if case.env:
-            parts += [f"env {setting}" for setting in settings(dict(case.env))]
+            parts += [f"env {setting}" for setting in assignments(dict(case.env))]
         parts.append(f"{self.variant} {is_sealing()}")
         data = "\0".join(parts).encode("utf-8", "surrogatepass")
         key = sha256(data).hexdigest()

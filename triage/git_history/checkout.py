@@ -46,15 +46,15 @@ class Checkout:
         is copied, because they can name programs.
         """
         git_dir = self.folder / ".git"
-        theirs = self.repository.common_dir
+        user_git_dir = self.repository.common_dir
         self.folder.mkdir(parents=True, exist_ok=True)
         self.folder.chmod(0o700)  # addresses of submodules may have a password
         if not (git_dir / "HEAD").is_file():
             self._git("init --quiet")
             alternates = git_dir / "objects" / "info" / "alternates"
-            alternates.write_text(f"{theirs / 'objects'}\n", "utf-8")
-        if (theirs / "shallow").exists():
-            shutil.copyfile(theirs / "shallow", git_dir / "shallow")
+            alternates.write_text(f"{user_git_dir / 'objects'}\n", "utf-8")
+        if (user_git_dir / "shallow").exists():
+            shutil.copyfile(user_git_dir / "shallow", git_dir / "shallow")
         tags = self.repository.ask(
             "for-each-ref", "--format=%(objectname) %(refname)", "refs/tags"
         )

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import BinaryIO
 from urllib.parse import urlsplit
 
-from triage.model.content import Address, check_regular, without_secrets
+from triage.model.content import Address, resolve_regular, without_secrets
 from triage.model.errors import BadInput, EnvironmentFailure
 from triage.model.execution import Ending
 from triage.processes.containment import Purpose
@@ -59,9 +59,9 @@ READ_ONLY = {
 """The variables of commands that read a clone."""
 # Seconds for the first command, which reads only the settings, and for another one. A
 # file of a clone may be a pipe that nobody writes to.
-_FIRST_ANSWER = 10.0
-_PATIENCE = 300.0
-_LARGEST = 1 << 30  # bytes of a file of references
+_FIRST_TIMEOUT = 10.0
+_TIMEOUT = 300.0
+_MAX_BYTES = 1 << 30  # bytes of a file of references
 # Files of a clone that git reads as text. Its errors print their lines.
 _PRINTED = shlex.split(
     "HEAD config config.worktree packed-refs shallow commondir gitdir info/grafts "
@@ -170,7 +170,7 @@ class Repository:
                 self.git_dir = Path(repository.git_dir).resolve()
                 self.common_dir = Path(repository.common_dir).resolve()
             _check_files(self.common_dir)
-            self.ask("rev-parse", "--git-dir", seconds=_FIRST_ANSWER)
+            self.ask("rev-parse", "--git-dir", seconds=_FIRST_TIMEOUT)
         except OSError as error:
             message = f"{error.filename} cannot be used: {error.strerror}"
             raise BadInput(message) from error
@@ -190,7 +190,7 @@ class Repository:
         return any(path.is_relative_to(folder) for path in paths for folder in folders)
 
     def ask(
-        self, *words: str, lines: Sequence[str] = (), seconds: float = _PATIENCE
+        self, *words: str, lines: Sequence[str] = (), seconds: float = _TIMEOUT
     ) -> bytes:
         """Return the output of `git WORDS` with `lines` as its standard input. Raises
         GitRefused if the command fails.
@@ -252,7 +252,7 @@ def _check_files(git_dir: Path) -> None:
     files = [Path(folder, name) for folder, _, names in refs for name in names]
     files += filter(os.path.lexists, (git_dir / name for name in _PRINTED))
     for path in files:
-        check_regular(path, _LARGEST, git_dir)
+        resolve_regular(path, _MAX_BYTES, git_dir)
 
 
 _DAY = re.compile(r"(?<!\d)(20\d\d)[-.]?(\d\d)[-.]?(\d\d)(?!\d)")
@@ -316,7 +316,7 @@ def pull_request(subject: str) -> int | None:
     return int(match[1])
 
 
-def title(subject: str) -> str:
+def without_pull_request(subject: str) -> str:
     """Return a commit's subject without the number of its pull request at the end."""
     return _SQUASHED.sub("", subject)
 

@@ -24,7 +24,7 @@ _MAIN_LINES = tuple(
 )
 
 
-def first_parents(repository: Repository, *words: str) -> tuple[Commit, ...]:
+def first_parent_log(repository: Repository, *words: str) -> tuple[Commit, ...]:
     """Return the commits that `git log --first-parent WORDS` lists, oldest first,
     without their files.
     """
@@ -55,10 +55,10 @@ class Fork:
 
     index: int
     """The index of the last common commit on the timeline."""
-    line: Timeline
+    history: Timeline
     """The history."""
-    own: range
-    """The indices on `line` of the commits that are not on `base`."""
+    branch: range
+    """The indices on `history` of the commits that are not on the timeline."""
 
 
 class Timeline:
@@ -75,8 +75,10 @@ class Timeline:
         self.ref = ref
         self.head = repository.resolve(ref)
         #: Oldest first, without their files.
-        self.commits: Sequence[Commit] = first_parents(repository, self.head)
-        self._at = {commit.sha: index for index, commit in enumerate(self.commits)}
+        self.commits: Sequence[Commit] = first_parent_log(repository, self.head)
+        self._index_of = {
+            commit.sha: index for index, commit in enumerate(self.commits)
+        }
 
     def __len__(self) -> int:
         return len(self.commits)
@@ -89,10 +91,10 @@ class Timeline:
             BadInput: The commit shares no history with the timeline.
         """
         sha = name
-        if name not in self._at:
+        if name not in self._index_of:
             sha = self.repository.resolve(name)
-        if sha in self._at:
-            return CommitPosition(self._at[sha], sha)
+        if sha in self._index_of:
+            return CommitPosition(self._index_of[sha], sha)
         # The commits of the timeline that a commit contains are its oldest ones, so
         # that counting the others is enough.
         beyond = int(
@@ -115,11 +117,11 @@ class Timeline:
         position = self.position_of(name)
         if position.exact:
             return Fork(position.index, self, range(0))
-        line = Timeline(self.repository, position.sha)
-        for last in reversed(range(len(line))):
-            if line.commits[last].sha in self._at:
-                index = self._at[line.commits[last].sha]
-                return Fork(index, line, range(last + 1, len(line)))
+        history = Timeline(self.repository, position.sha)
+        for last in reversed(range(len(history))):
+            if history.commits[last].sha in self._index_of:
+                index = self._index_of[history.commits[last].sha]
+                return Fork(index, history, range(last + 1, len(history)))
         raise self._no_common_history(name)
 
     def _no_common_history(self, name: str) -> BadInput:
@@ -132,7 +134,8 @@ class Timeline:
         """Return the indices of the commits after `good`, up to and with `bad`. A
         commit of a branch counts as the commit where its branch starts.
 
-        Raises BadInput if `good` is not older than `bad`, and the errors of `place`.
+        Raises BadInput if `good` is not older than `bad`, and the errors of
+        `position_of`.
         """
         old = self.position_of(good).index
         new = self.position_of(bad).index

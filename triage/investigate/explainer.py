@@ -25,7 +25,7 @@ from triage.model.outcome import (
     Passed,
     Probe,
 )
-from triage.recipes.expectations import expected_class, matches
+from triage.recipes.expectations import expected_class, names_failure
 from triage.toolchains.registry import ToolchainRef
 
 _NEARLY_ALL = 0.9  # of the time that is left
@@ -251,7 +251,9 @@ class Explainer:
         if isinstance(outcome, Failed):
             failures += outcome.others
         expect = self.case.expect
-        wanted = [matches(item, failure) for item in expect for failure in failures]
+        wanted = [
+            names_failure(item, failure) for item in expect for failure in failures
+        ]
         return any(wanted) or not expect
 
 

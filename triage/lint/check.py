@@ -121,7 +121,7 @@ def lint_case(engine: Engine, case: Case, rev: str | None) -> LintedCase:
         raise BadInput(f"{case.name}: {prepared.reason}")
     name = str(case.source)
     recipe = None
-    if case.input.is_made:
+    if case.input.must_be_converted:
         name = str(prepared.path)
         recipe = case.source
     elif case.source.suffix in _RECIPES:

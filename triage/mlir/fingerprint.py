@@ -13,7 +13,12 @@ from functools import lru_cache
 from hashlib import blake2b
 
 from triage.mlir.generic_form import OPERATION
-from triage.mlir.tree import UnbalancedError, end_of_attribute, end_of_bracket, entries
+from triage.mlir.tree import (
+    UnbalancedError,
+    end_of_attribute,
+    end_of_bracket,
+    parse_entries,
+)
 from triage.model.content import LineCutter
 from triage.model.execution import PassName, dumped_pass
 
@@ -74,7 +79,7 @@ class Fingerprint:
     """Operation -> how often it occurs."""
     choices: set[tuple[str, str]] = field(default_factory=set)
     """Pairs of `attribute.key` and its value, of the attributes that hold choices."""
-    decided: set[tuple[str, str]] = field(default_factory=set)
+    operation_choices: set[tuple[str, str]] = field(default_factory=set)
     """The same for each operation: pairs of `operation types attribute.key` and its
     value.
     """
@@ -83,7 +88,7 @@ class Fingerprint:
         self.add_digest(part.digest)
         self.operations.update(part.operations)
         self.choices |= part.choices
-        self.decided |= part.decided
+        self.operation_choices |= part.operation_choices
 
     def add_digest(self, digest: int) -> None:
         self.digest = (self.digest + digest) % _MODULUS
@@ -210,9 +215,9 @@ class DumpReader:
     def feed(self, data: bytes) -> None:
         """Take the next piece of the output."""
         for line in self._lines.feed(data):
-            self._line(line.decode("utf-8", "replace"))
+            self._read_line(line.decode("utf-8", "replace"))
 
-    def _line(self, text: str) -> None:
+    def _read_line(self, text: str) -> None:
         header = dumped_pass(text)
         if header:
             self._header = header
@@ -222,9 +227,9 @@ class DumpReader:
             self._functions = {}
             self._device = set()
         elif self._header:
-            self._ir_line(text)
+            self._read_ir_line(text)
 
-    def _ir_line(self, text: str) -> None:
+    def _read_ir_line(self, text: str) -> None:
         head = OPERATION.match(text)
         if head:
             name = self._words.operations.get(head[2], head[2])
@@ -235,7 +240,7 @@ class DumpReader:
             elif self._open:
                 self._add_operation(self._open[-1].inside, name, text)
         elif self._open and text.lstrip().startswith("})"):
-            self._close(self._open.pop(), text)
+            self._close_operation(self._open.pop(), text)
 
     def _add_operation(self, tally: Fingerprint, name: str, line: str) -> None:
         """Add an operation without regions to the operation around it."""
@@ -248,7 +253,7 @@ class DumpReader:
         tally.operations[name] += 1
         tally.add_digest(_digest(f"{name}|{types}"))
 
-    def _close(self, child: _OpenOperation, line: str) -> None:
+    def _close_operation(self, child: _OpenOperation, line: str) -> None:
         """Read the line after the last region of an operation, and add the operation to
         the one around it. Report the outermost one.
         """
@@ -296,7 +301,9 @@ class DumpReader:
                 text = _normalised(line[begin:end], self._words.spellings)
                 for key, value in _CHOICE.findall(text):
                     tally.choices.add((f"{attribute}.{key}", value))
-                    tally.decided.add((f"{name} {types} {attribute}.{key}", value))
+                    tally.operation_choices.add(
+                        (f"{name} {types} {attribute}.{key}", value)
+                    )
                 begin = line.find(f"{attribute} = ", end)
         if self._words.detailed:
             tally.choices.update(_details(name, line, self._words))
@@ -315,7 +322,7 @@ def _details(name: str, line: str, words: Vocabulary) -> Iterator[tuple[str, str
             position = end_of_bracket(line, begin)
         except UnbalancedError:  # the line is cut
             return
-        for key, value in entries(line[begin + 1 : position - 1]).items():
+        for key, value in parse_entries(line[begin + 1 : position - 1]).items():
             if key not in words.descriptive and key not in words.decisions:
                 plain = _normalised(value, words.spellings)
                 if len(plain) > _MAX_DETAIL:

@@ -19,8 +19,8 @@ from triage.mlir.tree import (
     SourcePosition,
     Value,
     end_of_bracket,
-    entries,
     entries_text,
+    parse_entries,
     split_list,
 )
 
@@ -74,12 +74,12 @@ class _Parser:
         self.undefined: dict[str, Value] = {}
 
     def module(self) -> Module:
-        self._next("")
+        self._follows("")
         root = self._operation({}, 0)
         blocks = [region.blocks for region in root.regions]
         if root.name != "builtin.module" or list(map(len, blocks)) not in ([0], [1]):
             raise ValueError("expected a module with one block")
-        self._next("")
+        self._follows("")
         trailer = self.text[self.at :].strip()
         if trailer and not trailer.startswith("{-#"):
             raise ValueError("unexpected text after the module")
@@ -89,7 +89,7 @@ class _Parser:
         root.regions[0].blocks = blocks[0] or [Block()]
         return Module(root, self.aliases, trailer)
 
-    def _next(self, wanted: str) -> bool:
+    def _follows(self, wanted: str) -> bool:
         """Skip blanks, comments and aliases, and return whether a text follows."""
         blank = _BLANK.match(self.text, self.at)
         if blank:
@@ -98,13 +98,13 @@ class _Parser:
 
     def _skip(self, wanted: str) -> None:
         """Skip a text that must follow."""
-        if not self._next(wanted):
+        if not self._follows(wanted):
             raise ValueError(f"expected {wanted}")
         self.at += len(wanted)
 
     def _bracketed(self, opening: str) -> str:
         """Read a text in these brackets, if they follow, else none."""
-        if not self._next(opening):
+        if not self._follows(opening):
             return ""
         begin, self.at = self.at, end_of_bracket(self.text, self.at)
         text = self.text[begin : self.at]
@@ -129,15 +129,15 @@ class _Parser:
             blocks.setdefault(label, Block())
             for label in split_list(self._bracketed("["))
         ]
-        operation.properties = entries(self._bracketed("<{"))
-        if self._next("({"):
+        operation.properties = parse_entries(self._bracketed("<{"))
+        if self._follows("({"):
             if depth == _DEEPEST:
                 raise ValueError("regions nested too deeply")
-            while self._next("(") or self._next(","):
+            while self._follows("(") or self._follows(","):
                 self.at += 1
                 operation.regions.append(self._region(depth + 1))
             self._skip(")")
-        operation.attributes = entries(self._bracketed("{"))
+        operation.attributes = parse_entries(self._bracketed("{"))
         self._read_types(operation, head[1] or "")
         return operation
 
@@ -145,8 +145,8 @@ class _Parser:
         region = Region()
         blocks = dict[str, Block]()
         self._skip("{")
-        while not self._next("}"):
-            if self._next("^"):
+        while not self._follows("}"):
+            if self._follows("^"):
                 self._begin_block(region, blocks)
                 continue
             region.blocks = region.blocks or [Block()]

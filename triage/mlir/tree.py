@@ -157,7 +157,7 @@ class Module:
         return results + [value for block in self.blocks() for value in block.arguments]
 
 
-def retype(function: Operation) -> None:
+def update_function_type(function: Operation) -> None:
     """Derive a function's type from its arguments and what it returns, after a change
     of them.
     """
@@ -177,22 +177,22 @@ def arguments_of(function: Operation) -> list[Value]:
     return []
 
 
-def replace_results(module: Module, replaced: Mapping[Value, Value]) -> None:
+def replace_results(module: Module, replacements: Mapping[Value, Value]) -> None:
     """Use other values in place of results, and remove the operations whose first
-    result is replaced. `replaced` maps results to values.
+    result is replaced. `replacements` maps results to values.
     """
     for block in module.blocks():
         block.operations = [
             operation
             for operation in block.operations
-            if not (operation.results and operation.results[0] in replaced)
+            if not (operation.results and operation.results[0] in replacements)
         ]
     for operation in module.walk():
         for index, value in enumerate(operation.operands):
             # Replacements are replaced as well. They may form a circle.
-            for _ in range(len(replaced)):
-                value = replaced.get(value, value)
-                if value not in replaced:
+            for _ in range(len(replacements)):
+                value = replacements.get(value, value)
+                if value not in replacements:
                     break
             operation.operands[index] = value
 
@@ -276,7 +276,7 @@ def array_elements(text: str | None) -> list[str]:
     return split_list((text or "").strip()[1:-1])
 
 
-def entries(text: str) -> dict[str, str]:
+def parse_entries(text: str) -> dict[str, str]:
     """Return the attributes in the text of a dictionary without its braces: name ->
     text, which is empty for a unit attribute.
     """

@@ -59,7 +59,7 @@ class Input:
         return Input(path, kind, imported=self.imported and kind is self.kind)
 
     @property
-    def is_made(self) -> bool:
+    def must_be_converted(self) -> bool:
         """Whether the compiler reads another file, which is made from this one."""
         return self.imported or self.kind is InputKind.GENERATOR
 
@@ -312,13 +312,13 @@ class Case:
     script: Path | None = None  # the user's test, which runs instead of a compile
 
     @property
-    def is_at_hand(self) -> bool:
+    def has_all_files(self) -> bool:
         """Whether all files that it names are there: no program has to make one."""
-        made: list[object] = [self.input.is_made, self.artifacts]
+        needed: list[object] = [self.input.must_be_converted, self.artifacts]
         if self.run:
             run = self.run
-            made += [run.reference, run.libraries, run.artifacts, run.arguments]
-        return not any(made)
+            needed += [run.reference, run.libraries, run.artifacts, run.arguments]
+        return not any(needed)
 
     @property
     def stages(self) -> tuple[Stage, ...]:

@@ -38,7 +38,7 @@ def file_sha256(path: Path | str) -> str:
         return file_digest(source, "sha256").hexdigest()
 
 
-def settled_sha256(path: str) -> str:
+def cached_sha256(path: str) -> str:
     """Return the SHA-256 of a file. An unchanged file is read once. Raises OSError if
     it cannot be read.
 
@@ -49,11 +49,11 @@ def settled_sha256(path: str) -> str:
     changed = max(stat.st_mtime_ns, stat.st_ctime_ns)
     if abs(time.time_ns() - changed) < _COARSEST_TIME:
         return file_sha256(path)
-    return _known_sha256(path, stat.st_dev, stat.st_ino, stat.st_size, changed)
+    return _sha256_of_state(path, stat.st_dev, stat.st_ino, stat.st_size, changed)
 
 
 @lru_cache(maxsize=1 << 16)
-def _known_sha256(path: str, *_state: int) -> str:
+def _sha256_of_state(path: str, *_state: int) -> str:
     return file_sha256(path)
 
 
@@ -122,7 +122,7 @@ class LineCutter:
         return line[: self._first] + line[len(line) - self._last :]
 
 
-def check_regular(path: Path, limit: int, folder: Path) -> Path:
+def resolve_regular(path: Path, limit: int, folder: Path) -> Path:
     """Return the real path of a regular file with at most `limit` bytes in `folder`.
 
     A link may lead to another file in the folder, and not out of it: errors print a
@@ -150,10 +150,10 @@ def check_regular(path: Path, limit: int, folder: Path) -> Path:
 
 def read_bytes(path: Path, limit: int, folder: Path | None = None) -> bytes:
     """Return the content of a file in `folder` (default: its own). Raises OSError if
-    it does not exist or does not pass `check_regular`.
+    it does not exist or does not pass `resolve_regular`.
     """
     flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-    opened = os.open(check_regular(path, limit, folder or path.parent), flags)
+    opened = os.open(resolve_regular(path, limit, folder or path.parent), flags)
     with os.fdopen(opened, "rb") as source:
         return source.read(limit)
 
@@ -190,7 +190,7 @@ class Address(str):
     full: str
 
     def __new__(cls, text: str) -> Address:
-        address = super().__new__(cls, _shown(text))
+        address = super().__new__(cls, _strip_secrets(text))
         address.full = getattr(text, "full", text)
         return address
 
@@ -201,22 +201,22 @@ def without_secrets(text: str) -> str:
     >>> without_secrets("fatal: 'https://me:secret@host/a' not found")
     "fatal: 'https://host/a' not found"
     """
-    return _IN_TEXT.sub(lambda found: Address(found[0]), text)
+    return _IN_TEXT.sub(lambda match: Address(match[0]), text)
 
 
-def _shown(text: str) -> str:
+def _strip_secrets(text: str) -> str:
     scheme, mark, rest = text.partition("://")
     if not mark:
         scp_like = _SCP_LIKE.fullmatch(text)
         if scp_like:
             return scp_like[1]
         return text
-    place = _without_query(re.sub(r"^[^/?#]*@", "", rest))
-    if not _HOST.fullmatch(place.partition("/")[0]):
+    host_and_path = _without_query(re.sub(r"^[^/?#]*@", "", rest))
+    if not _HOST.fullmatch(host_and_path.partition("/")[0]):
         # a password that is not escaped, with a slash or a question mark in it
-        _, at, behind = rest.rpartition("@")
-        place = _without_query(behind) if at else "..."
-    return f"{scheme}://{place}"
+        _, at, host_and_path = rest.rpartition("@")
+        host_and_path = _without_query(host_and_path) if at else "..."
+    return f"{scheme}://{host_and_path}"
 
 
 def _without_query(text: str) -> str:

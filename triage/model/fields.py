@@ -8,14 +8,14 @@ Pydantic, which is slow to import, reads the same metadata, and calls the checks
 
     >>> from dataclasses import dataclass, field
     >>> @dataclass
-    ... class Found:
+    ... class Example:
     ...     pass_: str = field(metadata=key("pass"))
     ...     probes: list[str] = field(metadata=UNPRINTED)
     ...
     ...     @in_json
     ...     def count_(self) -> int:
     ...         return len(self.probes)
-    >>> as_json(Found("inline", ["a", "b"]))
+    >>> as_json(Example("inline", ["a", "b"]))
     {'pass': 'inline', 'count': 2}
 """
 
@@ -100,11 +100,11 @@ def fits(regex: str, advice: str) -> Check:
 
 
 def checked_by(method: str) -> Check:
-    """Return a check by the context of the file, such as `Setting.backend`."""
+    """Return a check by the context of the file, such as `RecipeContext.backend`."""
 
-    def run(text: str, setting: Any) -> Any:
-        if setting:
-            return getattr(setting, method)(text)
+    def run(text: str, context: Any) -> Any:
+        if context:
+            return getattr(context, method)(text)
         return text
 
     return Check(run)
@@ -125,8 +125,8 @@ def parse_duration(text: str) -> float:
             f'"{text}" is not a duration: write hours, minutes and seconds as 120s, '
             "2m or 1h30m."
         )
-    hours, minutes, rest = (float(part or 0) for part in match.groups())
-    seconds = round(hours * 3600 + minutes * 60 + rest, 9)
+    hours, minutes, seconds = (float(part or 0) for part in match.groups())
+    seconds = round(hours * 3600 + minutes * 60 + seconds, 9)
     if not 0 < seconds <= LONGEST:
         raise ValueError(
             f'"{text}" is out of range: write a duration above zero and at most a '

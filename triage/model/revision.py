@@ -43,7 +43,7 @@ class Capabilities:
     switches: frozenset[str] = frozenset()  # the flags that are on or off
     # the words that a flag may take
     choices: Mapping[str, tuple[str, ...]] = field(default_factory=dict, hash=False)
-    stack_printer: int | None = None  # see `processes.crash_stack`
+    stack_printer_address: int | None = None  # see `processes.crash_stack`
 
 
 @dataclass(frozen=True)

@@ -54,9 +54,9 @@ class AnsweringProcess:
         answer = None
         with self._lock:
             try:
-                contained = self._contained = self._contained or self._started()
-                coming = self._thread.submit(_exchange, contained, request)
-                answer = self._wait_for(coming, contained, timeout)
+                contained = self._contained = self._contained or self._start()
+                future = self._thread.submit(_exchange, contained, request)
+                answer = self._wait_for(future, contained, timeout)
             # it ended, or something else writes to its standard output
             except (OSError, ValueError):
                 pass
@@ -71,7 +71,7 @@ class AnsweringProcess:
             self._end()
             self._thread.shutdown()
 
-    def _started(self) -> Contained:
+    def _start(self) -> Contained:
         return Contained(
             self.argv,
             replace(self.seal, writes=(*self.seal.writes, self.folder)),
@@ -91,7 +91,7 @@ class AnsweringProcess:
         while not wait([answer], TICK).done:
             if stop.is_set():
                 raise Interrupted("stopped")
-            is_too_large = contained.resident() > self.limits.memory
+            is_too_large = contained.resident_bytes() > self.limits.memory
             if is_too_large or time.monotonic() > end:
                 return None
         return answer.result()

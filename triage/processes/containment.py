@@ -26,19 +26,19 @@ from pathlib import Path
 from typing import Any
 
 from triage.model.execution import UNLIMITED
-from triage.processes.sealing import Seal, is_sealing, restricted
+from triage.processes.sealing import Seal, call_restricted, is_sealing
 
 _PR_SET_DUMPABLE = 4
 _PR_SET_CHILD_SUBREAPER = 36
 _ADDR_NO_RANDOMIZE = 0x0040000
 PIPE = subprocess.PIPE
 NULL = subprocess.DEVNULL
-_KILLED = 5.0  # seconds that killed processes have to disappear
+_KILL_SECONDS = 5.0  # seconds that killed processes have to disappear
 # The number of a run has 19 digits, the most that the limit allows: a 4, 8 random
 # digits for this program, and 10 digits to count with.
 _FIRST_NUMBER = 4 * 10**18 + int.from_bytes(os.urandom(4)) % 10**8 * 10**10
 _NUMBERS = itertools.count(_FIRST_NUMBER)
-_STARTING = threading.Lock()
+_START_LOCK = threading.Lock()
 
 # The input of the watchdog ends when this program ends, however it ends. Then the
 # watchdog kills all processes with the mark of a run. Some kernels hide the mark, so it
@@ -65,7 +65,7 @@ done
 COMPILE_PATH = "/usr/bin:/bin"
 _COMPILE = {"PATH": COMPILE_PATH, "LANG": "C.UTF-8", "TZ": "UTC", "USER": "triage"}
 # Names of variables, as shell patterns.
-_EVERY = """
+_USUAL = """
 PATH HOME USER LOGNAME SHELL TMPDIR TZ TZDIR LANG LANGUAGE LC_* LOCALE_ARCHIVE
 LD_LIBRARY_PATH DYLD_LIBRARY_PATH NIX_LD NIX_LD_LIBRARY_PATH
 """
@@ -93,15 +93,15 @@ class Purpose(Enum):
     """Why a program is started. The value lists the variables that are passed on."""
 
     COMPILE = "NIX_LD"  # compilers, generators, importers, and questions to them
-    INSTALL = _EVERY + _NETWORK + _INSTALL  # uv
-    BUILD = _EVERY + _NETWORK + _BUILD  # the commands of a project file
-    GIT = _EVERY + _NETWORK + _BUILD + _GIT
+    INSTALL = _USUAL + _NETWORK + _INSTALL  # uv
+    BUILD = _USUAL + _NETWORK + _BUILD  # the commands of a project file
+    GIT = _USUAL + _NETWORK + _BUILD + _GIT
 
 
 def environment(
-    purpose: Purpose, named: Mapping[str, str | None], folder: Path
+    purpose: Purpose, variables: Mapping[str, str | None], folder: Path
 ) -> dict[str, str]:
-    """Return the environment for a program. `named` has further variables with their
+    """Return the environment for a program. `variables` has further ones with their
     values; None stands for the value that this program has. `folder` is where a compile
     works, and its home.
     """
@@ -114,19 +114,19 @@ def environment(
     }
     if purpose is Purpose.COMPILE:
         environ |= {**_COMPILE, "HOME": str(folder), "TMPDIR": str(folder)}
-    return environ | _values(named)
+    return environ | _values(variables)
 
 
-def settings(named: Mapping[str, str | None]) -> list[str]:
-    """Return `NAME=value` for the variables that `environment` takes from `named`,
-    sorted by name.
+def assignments(variables: Mapping[str, str | None]) -> list[str]:
+    """Return `NAME=value` for the variables that `environment` adds, sorted by
+    name.
     """
-    return [f"{name}={value}" for name, value in sorted(_values(named).items())]
+    return [f"{name}={value}" for name, value in sorted(_values(variables).items())]
 
 
-def _values(named: Mapping[str, str | None]) -> dict[str, str]:
+def _values(variables: Mapping[str, str | None]) -> dict[str, str]:
     values = {}
-    for name, value in named.items():
+    for name, value in variables.items():
         text = os.environ.get(name) if value is None else value
         if text is not None:
             values[name] = text
@@ -158,10 +158,10 @@ class Contained:
         """
         _become_subreaper()
         _start_watchdog()
-        # Whether `_others` found an ended process, which may have started another one.
+        # Whether `_descendants` found an ended process, which may have started another.
         self._has_reaped = False
         with _marking() as self._number:
-            self.process: subprocess.Popen[bytes] = restricted(
+            self.process: subprocess.Popen[bytes] = call_restricted(
                 seal if is_sealing() else None,
                 lambda: subprocess.Popen(argv, start_new_session=True, **options),
             )
@@ -180,10 +180,10 @@ class Contained:
         options = os.WEXITED | os.WNOHANG | os.WNOWAIT
         return os.waitid(os.P_PID, self.leader, options) is not None
 
-    def resident(self) -> int:
+    def resident_bytes(self) -> int:
         """Return the resident bytes of all processes."""
         pages = 0
-        for pid in (self.leader, *self._others()):
+        for pid in (self.leader, *self._descendants()):
             sizes = _content(f"/proc/{pid}/statm").split()
             if sizes:
                 pages += int(sizes[1])
@@ -203,7 +203,7 @@ class Contained:
         """Kill all processes, wait until they have disappeared, and return the exit
         code and the usage of the leader.
         """
-        deadline = time.monotonic() + _KILLED
+        deadline = time.monotonic() + _KILL_SECONDS
         while self._signal(signal.SIGKILL) and time.monotonic() < deadline:
             time.sleep(0.001)
         # before another process can get its number
@@ -219,13 +219,13 @@ class Contained:
         with suppress(OSError):
             os.killpg(self.leader, number)
         self._has_reaped = False
-        others = self._others()
+        others = self._descendants()
         for pid in others:
             with suppress(OSError):
                 os.kill(pid, number)
         return bool(others) or self._has_reaped
 
-    def _others(self) -> list[int]:
+    def _descendants(self) -> list[int]:
         """Return the living processes except the leader, and reap inherited processes
         that have ended.
 
@@ -256,7 +256,7 @@ def _marking() -> Iterator[int]:
     with it.
     """
     number = next(_NUMBERS)
-    with _STARTING:
+    with _START_LOCK:
         before = resource.getrlimit(resource.RLIMIT_RTTIME)
         with suppress(OSError, ValueError):
             resource.setrlimit(resource.RLIMIT_RTTIME, (number, before[1]))
@@ -320,7 +320,7 @@ def _tell_watchdog(line: str) -> None:
         os.write(pipe.fileno(), line.encode())
 
 
-def fix_addresses() -> bool:
+def disable_address_randomisation() -> bool:
     """Disable address randomisation for the processes that this thread starts. Return
     whether the system allows that.
 

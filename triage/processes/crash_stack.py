@@ -42,7 +42,7 @@ _SYMBOL = [
     ("size", "<u8"),
 ]
 _FUNCTION = 2  # the type of a symbol
-_LOW = 1 << 32  # some releases print the low half of an address only
+_LOW_HALF = 1 << 32  # some releases print the low half of an address only
 
 
 def with_named_stack(execution: Execution) -> Execution:
@@ -60,11 +60,11 @@ def with_named_stack(execution: Execution) -> Execution:
     return replace(execution, stderr=Captured(head, tail, stderr.dropped))
 
 
-def stack_printer(library: Path) -> int | None:
+def stack_printer_address(library: Path) -> int | None:
     """Return the address, by a library's symbols, of LLVM's function that makes crashes
     print their stack. Returns None if the library has no such function.
     """
-    table = _table(library)
+    table = _symbol_table(library)
     if table:
         return table.address_of(_PRINTER)
     return None
@@ -111,9 +111,9 @@ class _Layout:
         them: ` name (file+0x1f)`. Returns "" if no file is loaded there.
         """
         for path, start, size, first in self.mappings:
-            offset = (address - start) % _LOW
+            offset = (address - start) % _LOW_HALF
             if offset < size:
-                table = _table(path)
+                table = _symbol_table(path)
                 name = table.name_at(first + offset) if table else ""
                 return f"{name} ({path.name}+{first + offset:#x})"
         return ""
@@ -181,7 +181,7 @@ class SymbolTable:
 
 
 @lru_cache(maxsize=8)
-def _table(path: Path) -> SymbolTable | None:
+def _symbol_table(path: Path) -> SymbolTable | None:
     with suppress(OSError, ValueError):
         if path.is_file():
             return SymbolTable(path)

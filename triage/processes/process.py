@@ -24,8 +24,8 @@ from triage.processes.containment import (
     PIPE,
     Contained,
     Purpose,
+    disable_address_randomisation,
     environment,
-    fix_addresses,
 )
 from triage.processes.sealing import Seal
 
@@ -127,7 +127,7 @@ def run(
     env: Mapping[str, str | None] | None = None,
     data: bytes = b"",
     stdout_to: Path | None = None,
-    kept: int = 512 << 10,
+    kept_bytes: int = 512 << 10,
     stop: StopSignal | None = None,
     on_stdout: Sink | None = None,
     on_stderr: Sink | None = None,
@@ -143,7 +143,7 @@ def run(
         env: Variables in addition to these.
         data: Its standard input.
         stdout_to: A file in `cwd` for its standard output, which the result then lacks.
-        kept: How many bytes of each stream are kept, half of them from its end.
+        kept_bytes: How many bytes of each stream are kept, half of them from its end.
         stop: Ends the run.
         on_stdout: Receives its standard output as it arrives.
         on_stderr: Receives its standard error as it arrives.
@@ -159,18 +159,18 @@ def run(
     most_used = UNLIMITED
     if limits.output != UNLIMITED:  # what is there before does not count
         most_used = _used_bytes(cwd, limits.output) + limits.output
-    stdout = Capture(kept)
-    stderr = Capture(kept)
-    fix_addresses()
+    stdout = Capture(kept_bytes)
+    stderr = Capture(kept_bytes)
+    disable_address_randomisation()
     started = time.monotonic()
     with ExitStack() as stack:
-        given: IO[bytes] | int = NULL
+        stdin: IO[bytes] | int = NULL
         output: IO[bytes] | int = PIPE
         try:
             if data:
-                given = stack.enter_context(TemporaryFile())
-                given.write(data)
-                given.seek(0)
+                stdin = stack.enter_context(TemporaryFile())
+                stdin.write(data)
+                stdin.seek(0)
             if stdout_to:
                 output = stack.enter_context(stdout_to.open("wb"))
             contained = Contained(
@@ -179,7 +179,7 @@ def run(
                 limits.output,
                 cwd=cwd,
                 env=environment(purpose, env or {}, cwd),
-                stdin=given,
+                stdin=stdin,
                 stdout=output,
                 stderr=PIPE,
             )
@@ -197,13 +197,13 @@ def run(
                 selector.register(pipe, selectors.EVENT_READ, (capture, sink))
         watch = _Watch(contained, limits, cwd, StopWatch(stop), most_used, started)
         try:
-            watch.attend(selector)
+            watch.read_until_end(selector)
         finally:
             # What it left behind is killed while its process id cannot be reused.
             code, usage = contained.reap()
         give_up = time.monotonic() + _DRAIN
         while selector.get_map() and time.monotonic() < give_up:
-            _read(selector, TICK)
+            _read_pipes(selector, TICK)
     watch.note_end(code, usage)
     by_signal = -code if code < 0 else None
     return Execution(
@@ -242,7 +242,7 @@ class _Watch:
     """The smallest free space of the disk that was seen, in bytes."""
     next_measurement: float = 0.0
 
-    def attend(self, selector: selectors.BaseSelector) -> None:
+    def read_until_end(self, selector: selectors.BaseSelector) -> None:
         """Read and check the limits until the process has ended."""
         next_check = self.started + TICK
         with ExitStack() as stack:
@@ -254,7 +254,7 @@ class _Watch:
                 selector.register(notice, selectors.EVENT_READ)
                 stack.callback(selector.unregister, notice)
             while not self.contained.has_ended():
-                _read(selector, max(0.0, next_check - time.monotonic()))
+                _read_pipes(selector, max(0.0, next_check - time.monotonic()))
                 if time.monotonic() >= next_check:
                     next_check = time.monotonic() + TICK
                     self._check()
@@ -280,7 +280,7 @@ class _Watch:
             raise Interrupted("stopped")
         if self.ending:
             return
-        rss = self.contained.resident()
+        rss = self.contained.resident_bytes()
         self.peak = max(self.peak, rss)
         self._note_free_space()
         if rss > self.limits.memory:
@@ -327,8 +327,8 @@ class _Watch:
                 self.disk_free = free
 
 
-def _used_bytes(folder: Path, enough: int) -> int:
-    """Return the bytes of all files below a folder. Stop counting above `enough`. Links
+def _used_bytes(folder: Path, limit: int) -> int:
+    """Return the bytes of all files below a folder. Stop counting above `limit`. Links
     are not followed.
 
     A sparse file counts with its length. Every entry counts at least a block, so that
@@ -339,7 +339,7 @@ def _used_bytes(folder: Path, enough: int) -> int:
     for path in folders:
         with suppress(OSError), os.scandir(path) as entries:
             for entry in entries:
-                if total > enough:
+                if total > limit:
                     return total
                 with suppress(OSError):  # removed meanwhile
                     state = entry.stat(follow_symlinks=False)
@@ -349,7 +349,7 @@ def _used_bytes(folder: Path, enough: int) -> int:
     return total
 
 
-def _read(selector: selectors.BaseSelector, timeout: float) -> None:
+def _read_pipes(selector: selectors.BaseSelector, timeout: float) -> None:
     """Hand what the pipes hold to their receivers."""
     for key, _ in selector.select(timeout):
         if key.data is None:  # the process has ended

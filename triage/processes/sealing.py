@@ -135,9 +135,9 @@ def missing_seals() -> list[str]:
     return []
 
 
-def restricted(seal: Seal | None, action: Callable[[], T]) -> T:
-    """Return the result of an action in a thread with limits. What it starts keeps
-    them: the mark of containment cannot be changed, and what `seal` says.
+def call_restricted(seal: Seal | None, action: Callable[[], T]) -> T:
+    """Call an action in a thread with limits, and return its result. What it starts
+    keeps the limits: those of `seal`, and the mark of containment cannot be changed.
 
     Raises OSError if the system cannot seal; what the action raises.
     """
@@ -173,12 +173,12 @@ def _restrict_thread(seal: Seal) -> None:
 
 def _restrict_files(seal: Seal, version: int) -> None:
     rights = (1 << _RIGHTS[min(version, max(_RIGHTS))]) - 1
-    asked = struct.pack("Q", rights)  # later fields are unknown to an older kernel
+    attributes = struct.pack("Q", rights)  # later fields are unknown to an older kernel
     if version >= _NETWORK_VERSION:
-        asked += struct.pack("Q", _NETWORK)
+        attributes += struct.pack("Q", _NETWORK)
     if version >= _SCOPES_VERSION:
-        asked += struct.pack("Q", _SCOPES)
-    ruleset = _system_call(_CREATE_RULESET, asked, len(asked), 0)
+        attributes += struct.pack("Q", _SCOPES)
+    ruleset = _system_call(_CREATE_RULESET, attributes, len(attributes), 0)
     try:
         for path in (*SYSTEM, *seal.reads):
             _allow(ruleset, path, rights & (_EXECUTE | _READ | _LIST))
@@ -255,7 +255,7 @@ _CONDITION = re.compile(
     r" (?P<argument>\d)(?P<high>\.high)?"
     r"(?:&(?P<mask>\w+))?(?P<unlike>!?)=(?P<value>\w+)"
 )
-Line = tuple[int, int, int, int]
+Instruction = tuple[int, int, int, int]
 """An instruction: its code, where to go on if it holds or not, and its operand."""
 
 
@@ -269,27 +269,27 @@ class CallRule:
     answer: str
     conditions: str
 
-    def lines(self, column: int) -> list[Line]:
+    def instructions(self, column: int) -> list[Instruction]:
         """Return the instructions: the answer, or on to what follows."""
         number = self.numbers[column]
         if number == "-":
             return []
-        lines: list[Line] = [(_RETURN, 0, 0, ANSWERS[self.answer])]
+        instructions: list[Instruction] = [(_RETURN, 0, 0, ANSWERS[self.answer])]
         for match in reversed(list(_CONDITION.finditer(self.conditions))):
             offset = _ARGUMENTS + 8 * int(match["argument"])
             if match["high"]:
                 offset += 4
-            jumps = (0, len(lines))
+            jumps = (0, len(instructions))
             if match["unlike"]:
-                jumps = (len(lines), 0)
-            lines = [
+                jumps = (len(instructions), 0)
+            instructions = [
                 (_LOAD, 0, 0, offset),
                 (_AND, 0, 0, int(match["mask"] or "0xFFFFFFFF", 0)),
                 (_IF_EQUAL, *jumps, int(match["value"], 0)),
-                *lines,
+                *instructions,
             ]
-        is_call = (_IF_EQUAL, 0, len(lines), int(number))
-        return [(_LOAD, 0, 0, _NUMBER), is_call, *lines]
+        is_call = (_IF_EQUAL, 0, len(instructions), int(number))
+        return [(_LOAD, 0, 0, _NUMBER), is_call, *instructions]
 
 
 @cache
@@ -329,23 +329,27 @@ def filter_code(sections: Sequence[str], machine: str) -> bytes:
     if machine not in INTERFACES:
         raise OSError(errno.ENOSYS, f"the system calls of {machine} are not known")
     mark, older_mark, column = INTERFACES[machine]
-    refuse: Line = (_RETURN, 0, 0, ANSWERS["refused"])
-    allow: Line = (_RETURN, 0, 0, ANSWERS["allowed"])
-    lines: list[Line] = [(_LOAD, 0, 0, _NUMBER), (_IF_AT_LEAST, 0, 1, _X32), refuse]
+    refuse: Instruction = (_RETURN, 0, 0, ANSWERS["refused"])
+    allow: Instruction = (_RETURN, 0, 0, ANSWERS["allowed"])
+    instructions: list[Instruction] = [
+        (_LOAD, 0, 0, _NUMBER),
+        (_IF_AT_LEAST, 0, 1, _X32),
+        refuse,
+    ]
     for rule in chain.from_iterable(map(call_rules, sections)):
-        lines += rule.lines(column)
+        instructions += rule.instructions(column)
     older = [refuse]
     if sections == ("mark",):  # only what is not sealed may be a 32-bit program
         older = [(_IF_EQUAL, 1, 0, older_mark), refuse]
         for rule in call_rules("older"):
-            older += rule.lines(column)
+            older += rule.instructions(column)
         older.append(allow)
-    lines = [
+    instructions = [
         (_LOAD, 0, 0, _ARCHITECTURE),
         (_IF_EQUAL, 1, 0, mark),
-        (_JUMP, 0, 0, len(lines) + 1),
-        *lines,
+        (_JUMP, 0, 0, len(instructions) + 1),
+        *instructions,
         allow,
         *older,
     ]
-    return b"".join(struct.pack("HBBI", *line) for line in lines)
+    return b"".join(struct.pack("HBBI", *line) for line in instructions)

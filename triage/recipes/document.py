@@ -142,11 +142,11 @@ def read_document(
     try:
         root = yaml.compose(text, Loader=yaml.CSafeLoader)
     except yaml.MarkedYAMLError as error:
-        place = ""
+        context = ""
         if error.context_mark:
             begin = position_text(error.context_mark)
-            place = f" {error.context} that begins at {begin}"
-        message = f"this is not YAML: {error.problem}{place}; {_ADVICE}."
+            context = f" {error.context} that begins at {begin}"
+        message = f"this is not YAML: {error.problem}{context}; {_ADVICE}."
         raise BadFiles([_problem(name, error.problem_mark, message)]) from error
     except ReaderError as error:
         before = text.encode()[: error.position].decode().split("\n")
@@ -244,7 +244,7 @@ values are None, or a mapping of names to values.
 """
 
 
-def validated(
+def validate_document(
     document: ConfigDocument,
     kind: type[Content],
     data: Any = None,
@@ -282,7 +282,7 @@ def _adapter(kind: Any) -> TypeAdapter[Any]:
 
 def content_of(document: ConfigDocument, kind: type[Content]) -> Content:
     """Return the content of a file. Raises BadFiles with every mistake."""
-    content = validated(document, kind)
+    content = validate_document(document, kind)
     if content is None:
         raise BadFiles(document.in_order())
     return content
@@ -298,9 +298,11 @@ def _report(error: ValidationError, document: ConfigDocument, kind: Any) -> None
         type_ = details["type"]
         at_key = type_ in _UNKNOWN_KEY or details["loc"][-1:] == ("[key]",)
         is_empty = value is None and not document.nulls
-        is_open = loc and isinstance(value, str) and "${" in value and not at_key
+        has_placeholder = (
+            loc and isinstance(value, str) and "${" in value and not at_key
+        )
         is_of_items = type_ == "too_short" and value  # which have mistakes
-        if is_empty or is_open or is_of_items:
+        if is_empty or has_placeholder or is_of_items:
             continue
         if type_ == "missing":
             loc = (*loc, details["loc"][-1])

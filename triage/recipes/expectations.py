@@ -38,13 +38,13 @@ def expectation_for(
     without bounds apply: a failure must not be excused by a guess.
     """
     for item in case.expect:
-        is_named = failure is None or matches(item, failure)
-        if is_named and applies(item, version):
+        is_named = failure is None or names_failure(item, failure)
+        if is_named and applies_to(item, version):
             return item
     return None
 
 
-def applies(item: Expectation, version: str | None) -> bool:
+def applies_to(item: Expectation, version: str | None) -> bool:
     """Return whether an expectation applies to a version. To an unknown version, it
     applies only if it has no bounds.
     """
@@ -66,7 +66,7 @@ def applied_flags(case: Case, version: str | None) -> list[str]:
     ]
 
 
-def matches(item: Expectation, failure: Failure) -> bool:
+def names_failure(item: Expectation, failure: Failure) -> bool:
     """Return whether an expectation names a failure. An expectation names a class or a
     family, a stage, or both.
     """
@@ -114,7 +114,7 @@ class ExpectationChange:
 
 
 @dataclass(frozen=True)
-class LeftCase:
+class UnchangedCase:
     """A case whose known failures stay as they are, and why."""
 
     case: str
@@ -141,7 +141,7 @@ class ExpectationUpdate:
 
     toolchain: Revision
     files: Sequence[UpdatedFile]
-    left: Sequence[LeftCase]
+    left: Sequence[UnchangedCase]
 
 
 def label_of(case: str) -> str:
@@ -176,15 +176,16 @@ def updated_expectations(
 
 def _updated_list(probe: Probe, changes: list[ExpectationChange]) -> list[Expectation]:
     """Return the known failures of a case. If one is gone, its entry ends at the
-    version of the probe. A new failure gets an entry that begins with it.
+    version of the probe. A new failure gets an entry that begins with it. Add what
+    changes to `changes`.
     """
     case = probe.case
     version = probe.version
     failure = probe.outcome.failure
     entries: list[Expectation] = []
     for entry in case.expect:
-        is_seen = failure is not None and matches(entry, failure)
-        if is_seen or not applies(entry, version):
+        is_seen = failure is not None and names_failure(entry, failure)
+        if is_seen or not applies_to(entry, version):
             entries.append(entry)
             continue
         name = entry.failure or f"stage {entry.stage}"

@@ -20,7 +20,7 @@ from triage.recipes.document import (
     ConfigDocument,
     position_text,
     read_document,
-    validated,
+    validate_document,
 )
 from triage.recipes.expectations import label_of
 from triage.recipes.recipe import (
@@ -30,10 +30,10 @@ from triage.recipes.recipe import (
     SECTIONS,
     Entries,
     Recipe,
+    RecipeContext,
     RecipeFamilies,
     RecipeFamily,
-    Setting,
-    matching,
+    matching_files,
 )
 from triage.recipes.values import closest, did_you_mean, unknown_word
 
@@ -123,22 +123,24 @@ def _cases_of_document(
     data = document.data
     folder = source.parent
     if not isinstance(data, dict):
-        validated(document, Recipe)
+        validate_document(document, Recipe)
         return []
     compiler = str(data.get("compiler", next(iter(families))))
     family = families.get(compiler, RecipeFamily(compiler, any_input=True))
     if compiler not in families:
         document.report(("compiler",), unknown_word(compiler, "compiler", families))
     # The recipe's own rules define further classes.
-    setting = Setting(family, folder, tuple if "rules" in data else failure_names)
+    context = RecipeContext(family, folder, tuple if "rules" in data else failure_names)
     matrix = _matrix(data.get("matrix"))
     _check_placeholders(document, matrix, (*SECTIONS, *family.sections))
     cases: list[Case] = []
     for choice in _choices(document, matrix):
-        recipe = validated(document, family.keys, _with_choice(data, choice), setting)
+        recipe = validate_document(
+            document, family.keys, _with_choice(data, choice), context
+        )
         if recipe is None:
             continue
-        for name, path in matching(folder, recipe.input):
+        for name, path in matching_files(folder, recipe.input):
             label = {**choice, FILE: name} if name else choice
             case = _case(recipe, family, source.absolute(), path, label)
             for key, message in recipe.mistakes(case.input.kind):
@@ -147,7 +149,7 @@ def _cases_of_document(
                 cases.append(recipe.complete(case, folder))
     expect = data.get("expect")
     if isinstance(expect, str) and not document.problems:
-        return _with_expectations(cases, folder / expect, setting)
+        return _with_expectations(cases, folder / expect, context)
     return cases
 
 
@@ -175,7 +177,7 @@ def _case(
 
 
 def _with_expectations(
-    cases: Sequence[Case], path: Path, setting: Setting
+    cases: Sequence[Case], path: Path, context: RecipeContext
 ) -> list[Case]:
     """Return the cases with the known failures in a file, which has a list like
     `expect` for each case.
@@ -183,7 +185,7 @@ def _with_expectations(
     document = read_document(path, None)
     if document.data is None:
         return list(cases)
-    lists = validated(document, dict[str, Entries], context=setting) or {}
+    lists = validate_document(document, dict[str, Entries], context=context) or {}
     labels = [label_of(case.name) for case in cases]
     for label in lists.keys() - set(labels):
         message = f'the recipe has no case "{label}"{did_you_mean(label, labels)}'

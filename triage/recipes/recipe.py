@@ -25,7 +25,7 @@ from pydantic import (
 )
 
 from triage.model.case import Case, Expectation, Flag, Input, InputKind, Target
-from triage.model.content import check_regular
+from triage.model.content import resolve_regular
 from triage.model.execution import Limits
 from triage.model.fields import (
     REQUIRED,
@@ -57,7 +57,7 @@ EXPECT_FILE = re.compile(r"(?:^|.*[./])expect\.ya?ml$")
 
 
 @dataclass(frozen=True)
-class Setting:
+class RecipeContext:
     """Checks what depends on where a recipe is and on its compiler family."""
 
     family: RecipeFamily
@@ -92,7 +92,7 @@ class Setting:
         if not is_pattern(text):
             _check_file(self.folder, text, Path("/"))
             return text
-        files = matching(self.folder, text)
+        files = matching_files(self.folder, text)
         if not 0 < len(files) <= MAX_CASES:
             raise ValueError(
                 f'{len(files)} files fit the pattern "{text}", and one to {MAX_CASES} '
@@ -110,7 +110,7 @@ def _check_known(word: str, noun: str, choices: Collection[str]) -> str:
 def _check_file(folder: Path, text: str, root: Path) -> None:
     """Refuse what is not a regular file below `root`."""
     try:
-        check_regular(folder / text, sys.maxsize, root)
+        resolve_regular(folder / text, sys.maxsize, root)
     except OSError as error:
         reason = why_unreadable(folder / text, error)
         raise ValueError(
@@ -129,7 +129,7 @@ def is_pattern(text: str) -> bool:
     return "*" in text or "?" in text
 
 
-def matching(folder: Path, pattern: str) -> list[tuple[str, Path]]:
+def matching_files(folder: Path, pattern: str) -> list[tuple[str, Path]]:
     """Return the files that match a pattern, with the names of their cases, sorted by
     name. The only file of another text has an empty name.
 
@@ -190,8 +190,8 @@ def _check_expect_file(value: Any, info: ValidationInfo) -> Any:
     """Check the name of a file of known failures; its lists are read later."""
     if not isinstance(value, str):
         return value
-    setting: Any = info.context
-    setting.file(value)
+    context: Any = info.context
+    context.file(value)
     return ()
 
 

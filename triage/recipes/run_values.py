@@ -18,7 +18,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from triage.model.content import settled_sha256
+from triage.model.content import cached_sha256
 
 if TYPE_CHECKING:
     import numpy as np
@@ -124,14 +124,14 @@ def with_located_file(text: str, folder: Path) -> str:
     return str(ValueText(value.type, str(file), value.literal))
 
 
-def identity_of(text: str) -> str:
+def with_file_digest(text: str) -> str:
     """Return a value with the SHA-256 of its file in place of the name. Raises OSError
     if the file cannot be read.
     """
     value = split_value(text)
     if value.file is None:
         return text
-    return f"{value.type}=@{settled_sha256(value.file)}"
+    return f"{value.type}=@{cached_sha256(value.file)}"
 
 
 def read_value(text: str) -> Array | None:
@@ -186,9 +186,11 @@ def _array(value: ValueText) -> Array | None:
         return None
     if value.file is not None:
         return np.fromfile(value.file, dtype).reshape(shape)
-    read: type = {"b": int, "c": complex, "i": int, "u": int}.get(dtype.kind, float)
+    parse_number: type = {"b": int, "c": complex, "i": int, "u": int}.get(
+        dtype.kind, float
+    )
     words = filter(None, _SEPARATOR.split(value.literal))
-    numbers = [read(_TRUTH.get(word, word)) for word in words] or [0]
+    numbers = [parse_number(_TRUTH.get(word, word)) for word in words] or [0]
     if dtype.kind == "i":  # as in IREE, 255 and -1 are the same i8
         limit = 1 << 8 * dtype.itemsize
         numbers = [n - limit if limit // 2 <= n < limit else n for n in numbers]
@@ -240,14 +242,14 @@ def value_text(array: Array, *, scalar: bool = False) -> str | None:
     is_short = are_equal or 0 < array.size <= _MOST_WRITTEN
     if not is_short or array.dtype.kind == "c" or not np.isfinite(array).all():
         return None
-    shown = array.flat[:1] if are_equal else array.flat[:]
+    elements = array.flat[:1] if are_equal else array.flat[:]
     if array.dtype.kind == "b":
-        shown = shown.astype(int)
-    numbers = " ".join(str(number).removesuffix(".0") for number in shown)
+        elements = elements.astype(int)
+    numbers = " ".join(str(number).removesuffix(".0") for number in elements)
     return f"{type_name(array)}={numbers}"
 
 
-def value_ending(type_: str) -> str:
+def value_suffix(type_: str) -> str:
     """Return the end of the name of a file for the bytes of a value of this type."""
     if type_.endswith(TEXT):
         return ".npy"
@@ -255,7 +257,7 @@ def value_ending(type_: str) -> str:
 
 
 def file_value(file: Path) -> str:
-    """Return the value in a file: its raw bytes, if the name ends as `value_ending`
+    """Return the value in a file: its raw bytes, if the name ends as `value_suffix`
     says, else a .npy file.
     """
     if file.suffix == _RAW:

@@ -35,7 +35,7 @@ from triage.recipes.run_values import (
     file_value,
     read_value,
     type_name,
-    value_ending,
+    value_suffix,
     value_text,
     value_type,
 )
@@ -218,7 +218,7 @@ class ArgumentValues:
         if text is not None:
             return text
         content = array.tobytes()
-        ending = value_ending(type_name(array))
+        ending = value_suffix(type_name(array))
         path = self.folder / f"{sha256(content).hexdigest()[:24]}{ending}"
         if not path.is_file():
             with disk_errors("keep the values of a program"):

@@ -30,7 +30,7 @@ from triage.mlir import (
     parse_module,
     print_module,
 )
-from triage.mlir.tree import CANONICALIZE, arguments_of, retype, symbols
+from triage.mlir.tree import CANONICALIZE, arguments_of, symbols, update_function_type
 from triage.model.case import Case, Flag, Input, InputKind
 from triage.model.outcome import Failure
 from triage.model.revision import Toolchain
@@ -321,7 +321,7 @@ def _set_static_arguments(module: Module, size: int, others: Mapping[str, int]) 
                 # as they are.
                 cast = Operation("tensor.cast", [static], [argument])
                 block.operations.insert(0, cast)
-        retype(function)
+        update_function_type(function)
 
 
 def _functions_never_called(module: Module) -> list[Operation]:

@@ -16,7 +16,13 @@ from triage.compilers.iree.targets import (
     devices_in,
 )
 from triage.mlir import Module, Operation, SourcePosition, Value
-from triage.mlir.tree import Region, arguments_of, array_elements, entries, free_values
+from triage.mlir.tree import (
+    Region,
+    arguments_of,
+    array_elements,
+    free_values,
+    parse_entries,
+)
 
 TRANSFER = "flow.tensor.transfer"
 # operations whose results are their operands
@@ -120,7 +126,7 @@ class LintProgram:
         ):
             texts = array_elements(function.attribute(attribute)) or [""] * len(values)
             for index, (value, text) in enumerate(zip(values, texts, strict=False)):
-                device = _device_in(entries(text[1:-1]).get(_AFFINITY))
+                device = _device_in(parse_entries(text[1:-1]).get(_AFFINITY))
                 position = value.position if kind == "argument" else end.position
                 yield Port(kind, index, value, device, position or function.position)
 

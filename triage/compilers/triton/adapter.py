@@ -35,7 +35,7 @@ from triage.model.case import Case, InputKind
 from triage.model.errors import EnvironmentFailure
 from triage.model.outcome import Cause, NoAnswer
 from triage.model.revision import Capabilities, Toolchain
-from triage.processes.crash_stack import stack_printer
+from triage.processes.crash_stack import stack_printer_address
 from triage.processes.sealing import Seal
 from triage.recipes.recipe import Recipe, RecipeFamily
 from triage.recipes.values import parse_version
@@ -194,7 +194,9 @@ class Triton(Compiler):
         if (package / "backends" / "amd").is_dir():
             backends.append("hip")
         capabilities = Capabilities(
-            frozenset(backends), phases=_PHASES, stack_printer=stack_printer(program)
+            frozenset(backends),
+            phases=_PHASES,
+            stack_printer_address=stack_printer_address(program),
         )
         return Description(
             pep440(version), commit[1] if commit else None, None, capabilities
@@ -240,7 +242,7 @@ class Triton(Compiler):
             options += ["--phase", case.phase]
         # -I and -S hide the user's variables and modules.
         launcher = [str(python), "-I", "-S", str(_WORKER), "--triton", packages]
-        printer = toolchain.capabilities.stack_printer
+        printer = toolchain.capabilities.stack_printer_address
         if printer is not None:
             launcher += ["--stack-printer", f"{printer}:{program}"]
         return Invocation(tuple(options), launcher=tuple(launcher))
