@@ -6,6 +6,7 @@ worse after revisions that cannot be tested.
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 TROUBLES = (
@@ -32,8 +33,8 @@ class World:
     """
 
     letters: str
-    rates: tuple[float, ...]
-    weights: tuple[float, ...]
+    rates: Sequence[float]
+    weights: Sequence[float]
     finds_fix: bool
     jobs: int
     commits: bool
@@ -55,20 +56,18 @@ def world(seed: int, trouble: str, rate: float, *, commits: bool) -> World:
     size = round(8 * 30 ** randomly.random()) if commits else randomly.randint(6, 24)
     finds_fix, culprit = randomly.random() < 0.5, randomly.randrange(1, size)
     old, new = "FP" if finds_fix else "PF"
-    letters = [old] * culprit + [new] * (size - culprit)
+    letters = old * culprit + new * (size - culprit)
     rates, weights = [rate] * size, [1.0] * size
     if commits:
         weights = [randomly.gammavariate(0.3, 1) + 1e-3 for _ in range(size)]
     if trouble == "holes":
         for _ in range(randomly.randint(1, 1 + size // 8)):
             first = randomly.randrange(1, size - 1)
-            for index in range(
-                first, min(size - 1, first + randomly.choice((1, 1, 2, 5)))
-            ):
-                letters[index] = "U"
+            end = min(size - 1, first + randomly.choice((1, 1, 2, 5)))
+            letters = letters[:first] + "U" * (end - first) + letters[end:]
     elif trouble == "second change" and culprit >= 3:
-        broke, fixed = sorted(randomly.sample(range(1, culprit), 2))
-        letters[broke:fixed] = [new] * (fixed - broke)
+        first, end = sorted(randomly.sample(range(1, culprit), 2))
+        letters = letters[:first] + new * (end - first) + letters[end:]
     elif trouble == "wrong prior":
         weights[culprit] = min(weights) / 30
         weights[max(1, culprit - randomly.randint(1, 4))] = sum(weights)
@@ -77,29 +76,19 @@ def world(seed: int, trouble: str, rate: float, *, commits: bool) -> World:
         if lie < 2:
             rates[-lie] = max(rate, 0.3)
         else:
-            letters = [letters[::-1], [new] * size, [old] * size][lie - 2]
+            letters = (letters[::-1], new * size, old * size)[lie - 2]
     elif trouble in ("changed failure", "became worse") and culprit >= 4:
         first = randomly.randrange(1, culprit - 2)
-        if trouble == "changed failure":
-            states = (
-                ["P"] * first + ["G"] * (culprit - first) + ["F"] * (size - culprit)
-            )
-        else:
+        between = "G" * (culprit - first)
+        if trouble == "became worse":
             gap = randomly.randint(1, min(3, culprit - first - 1))
-            sometimes = culprit - first - gap
-            states = ["P"] * first + ["p"] * sometimes + ["U"] * gap
-            states += ["F"] * (size - culprit)
+            end = culprit - gap
+            between = "p" * (end - first) + "U" * gap
             often = randomly.choice((0.1, 0.3, 0.5))
-            rates[first : first + sometimes] = [often] * sometimes
-        letters = states[::-1] if finds_fix else states
-        rates = rates[::-1] if finds_fix else rates
+            rates[first:end] = [often] * (end - first)
+        letters = "P" * first + between + "F" * (size - culprit)
+        if finds_fix:
+            letters, rates = letters[::-1], rates[::-1]
     named = commits or trouble == "lying ends" or randomly.random() < 0.5
-    return World(
-        "".join(letters),
-        tuple(rates),
-        tuple(weights),
-        finds_fix,
-        seed % 2 * 3 + 1,
-        commits,
-        named,
-    )
+    jobs = seed % 2 * 3 + 1
+    return World(letters, rates, weights, finds_fix, jobs, commits, named)

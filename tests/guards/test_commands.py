@@ -77,19 +77,7 @@ def test_reduce(asked: Asked, home: Path, tmp_path: Path) -> None:
     assert {"recipe.yaml", "reproducer.json", "README.md", "repro.sh"} <= written
 
 
-@pytest.mark.parametrize(
-    ("code", "line"),
-    [
-        (0, "run good.yaml -t path:TMP/built"),
-        (0, "classify good.mlir"),
-        (1, "run bad.yaml -t path:TMP/built"),
-        (2, "run good.yaml -t banana"),
-        (2, "run nothing.yaml"),
-        (2, "frobnicate"),
-        (3, "run flagged.yaml -t path:TMP/built"),
-        (4, "run good.yaml -t path:/nowhere"),
-    ],
-)
+@pytest.mark.parametrize(("code", "line"), COMMANDS["codes"])
 def test_exit_codes(
     triage: Triage, home: Path, tmp_path: Path, code: int, line: str
 ) -> None:

@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.conftest import Asked, Triage
+from tests.fake_releases import command_recipe, install
 from tests.nights.conftest import Stored
 from tests.nights.documents import STATUSES, case_result, night, nights
 from tests.nights.test_store import HISTORIES
@@ -150,26 +151,19 @@ def test_a_site_of_some_tracks_has_their_nights_only(
 def test_a_nightly_stores_its_night_and_the_page_shows_its_log(
     shared_home: Path, triage: Triage, asked: Asked, tmp_path: Path, workplace: Path
 ) -> None:
-    recipes = tmp_path / "recipes"
-    recipes.mkdir()
-    (recipes / "a.txt").write_text("x")
+    recipe = command_recipe(tmp_path, "c", "fine")
     # the last line is one for triage
     lines = 'echo broken badly\necho \'triage: {"metrics": {"a": 1}}\'\nexit 1'
-    for name, text in (("good", "exit 0"), ("bad", lines)):
-        write_program(tmp_path / name / "compile", f"#!/bin/sh\n{text}\n")
-    command = '["{toolchain}/compile", "{input}"]'
-    (recipes / "c.yaml").write_text(
-        f"name: c\ncompiler: command\ninput: a.txt\ncommand: {command}\n"
-    )
-    ends = ("-t", f"path:{tmp_path / 'bad'}", "-b", f"path:{tmp_path / 'good'}")
-    out = ("--out", tmp_path / "out")
-    [cluster] = asked("nightly", recipes, *ends, "--investigate", *out, code=1)[
-        "clusters"
-    ]
+    bad, good = tmp_path / "bad", install(tmp_path / "good", 0)
+    write_program(bad / "tools" / "iree-compile", f"#!/bin/sh\n{lines}\n")
+    ends = ("-t", f"path:{bad}", "-b", f"path:{good}")
+    words = ("nightly", recipe, *ends)
+    out = ("--investigate", "--out", tmp_path / "out")
+    [cluster] = asked(*words, *out, code=1)["clusters"]
     steps = {step["step"]: step["status"] for step in cluster["steps"]}
     assert steps["bisect"] == "failed"
     assert list(cluster["replays"].values()) == ["reproduces"]
-    assert triage("nightly", recipes, *ends).returncode == 1, "without a log"
+    assert triage(*words).returncode == 1, "without a log"
     shown = asked("show", "c")
     assert "broken badly" in shown["log"]
     states = {state["status"]: state["failure"] for state in shown["states"]}
@@ -179,7 +173,7 @@ def test_a_nightly_stores_its_night_and_the_page_shows_its_log(
     [case] = (workplace / "public" / "cases").glob("*.html")
     page = case.read_text()
     assert "broken badly" in page.partition('id="log-0"')[2]
-    command = f"triage run {recipes}/c.yaml --case c -t {ends[1]}"
+    command = f"triage run {recipe} --case c -t {ends[1]}"
     assert command in page.replace("~/", f"{Path.home()}/")
     [failure] = (workplace / "public" / "failures").glob("*.html")
     assert f"../cases/{case.name}#log-0" in failure.read_text()

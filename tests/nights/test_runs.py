@@ -191,24 +191,21 @@ def test_nights_of_five_releases(
     shown = {name: asked("show", name) for name in cases}
     states = {
         name: [
-            (failure["state"], failure["came"]["toolchain"]["name"])
+            f"{failure['state']} since {failure['came']['toolchain']['name']}"
             for failure in case["failures"]
         ]
         for name, case in shown.items()
     }
     assert states == {
         "steady": [],
-        "early": [("gone", "1.2.0")],
-        "late": [("open", "1.5.0")],
-        "also-late": [("open", "1.5.0")],
-        "newer": [("open", "1.3.0")],
+        "early": ["gone since 1.2.0"],
+        "late": ["open since 1.5.0"],
+        "also-late": ["open since 1.5.0"],
+        "newer": ["open since 1.3.0"],
         # nothing tells since which compiler it has the failure of `newer`
-        "edited": [("open", "1.3.0")],
+        "edited": ["open since 1.3.0"],
     }
     assert shown["edited"]["runs"][0]["is_edited"]
-    pages = {name: shown[name]["failures"][0]["page"] for name in cases if states[name]}
-    assert pages["late"] == pages["also-late"], "one failure of two cases"
-    assert pages["late"] != pages["newer"], "it came with another compiler"
 
     asked("site")
     index = (workplace / "public" / "index.html").read_text()

@@ -6,9 +6,12 @@ from __future__ import annotations
 
 import zlib
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+import yaml
 
 from tests.nights.conftest import Stored
 from tests.nights.documents import case_result, night, nights
@@ -18,9 +21,11 @@ from triage.model.errors import BadInput
 from triage.model.revision import Revision, ToolchainKind
 from triage.nightly.history import find_steps
 from triage.nightly.lives import FailureLife, failure_lives
+from triage.nightly.result import Night
 from triage.nightly.store import NightStore
 from triage.toolchains.home import Home
 
+LIVES = yaml.safe_load(Path(__file__).with_name("lives.yaml").read_text())
 HISTORIES = {
     "stable": "PPPPP",
     "breaks": "PPFFF",
@@ -51,7 +56,6 @@ def test_a_damaged_night_is_left_out(stored: Stored) -> None:
         assert len(numbers) + len(warnings) == 5
         assert {1, 2, 4, 5} <= set(numbers)
         are_listed.add(3 in numbers)
-        assert store.night(3) is None
         with pytest.raises(BadInput):
             store.night_named("3")
     assert are_listed == {True, False}
@@ -67,33 +71,22 @@ def test_a_nightly_learns_from_stored_nights_which_cases_are_flaky(
     assert list(filter(history.is_flaky, letters)) == ["flaky", "other"]
 
 
-def lives_of(stored: Stored, *records: object) -> list[FailureLife]:
+def lives_of(stored: Stored, *records: Night) -> list[FailureLife]:
     return failure_lives(stored(*records).history())
 
 
-@pytest.mark.parametrize(
-    ("histories", "cases"),
-    [
-        ({"a": "PFF", "b": "PFF"}, ["a b"]),
-        ({"a": "PFFF", "b": "PPPF"}, ["b", "a"]),
-        ({"a": "PFFP", "b": "P--F"}, ["a b"]),
-        ({"a": "PFFF", "b": "P-FF"}, ["a b"]),
-        ({"a": "FFFF", "b": "PFFF"}, ["b", "a"]),
-        ({"a": "FFFF", "b": "FFFF"}, ["a b"]),
-        ({"a": "PFPF"}, ["a", "a"]),
-        ({"a": "PFUF"}, ["a"]),
-        ({"a": "PFXF"}, ["a"]),
-        ({"a": "PFGF"}, ["a", "a"]),
-    ],
-)
+@pytest.mark.parametrize("row", LIVES["apart"])
 def test_failures_with_one_signature_are_told_apart_by_when_they_came(
-    stored: Stored, histories: dict[str, str], cases: list[str]
+    stored: Stored, row: Any
 ) -> None:
-    lives = lives_of(stored, *nights(histories))
+    lives = lives_of(stored, *nights(row["nights"]))
     assert len({life.page for life in lives}) == len(lives)
-    of_signature = [life for life in lives if life.failure.signature == "legalize:x"]
-    names = [sorted(case.case for case in life.cases) for life in of_signature]
-    assert list(map(" ".join, names)) == cases
+    names = [
+        " ".join(sorted(case.case for case in life.cases))
+        for life in lives
+        if life.failure.signature == "legalize:x"
+    ]
+    assert names == row["lives"]
 
 
 def test_a_failure_keeps_what_the_night_that_knew_most_found_out(
@@ -111,28 +104,14 @@ def test_a_failure_keeps_what_the_night_that_knew_most_found_out(
     ]
 
 
-@pytest.mark.parametrize(
-    ("letters", "state", "is_new"),
-    [
-        ("PF--", "open", False),
-        ("PFUU", "open", False),
-        ("PFXX", "known", False),
-        ("PFGG", "gone", False),
-        ("PPPF", "open", True),
-        ("PPFF", "open", False),
-        ("PPPX", "known", False),
-        ("PPGF", "open", True),
-        ("FFFF", "open", False),
-        # compared with the baseline
-        ("F", "open", True),
-    ],
-)
+@pytest.mark.parametrize("row", LIVES["states"])
 def test_a_failure_has_a_state_and_only_the_last_night_brings_it(
-    stored: Stored, letters: str, state: str, is_new: bool
+    stored: Stored, row: Any
 ) -> None:
+    letters = row["nights"]
     lives = lives_of(stored, *nights({"a": letters, "b": "P" * len(letters)}))
     [life] = [life for life in lives if life.failure.signature == "legalize:x"]
-    assert (life.state, life.is_new) == (state, is_new)
+    assert (life.state, life.is_new) == (row["state"], row.get("is_new", False))
 
 
 def test_nothing_is_compared_across_tracks(stored: Stored) -> None:
