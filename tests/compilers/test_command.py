@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import json
+import os
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -10,18 +11,15 @@ import pytest
 
 from tests.conftest import Asked, Triage
 from tests.programs import write_program
-from triage.compilers.command.adapter import Command, VersionCommand
-from triage.model.errors import EnvironmentFailure
-from triage.processes.sealing import Seal
 
-COMPILER = """#!/bin/sh
+pytestmark = pytest.mark.usefixtures("home")
+REFUSES = """
 # A compiler of one rule: what holds BAD is refused.
-if [ "$1" = --version ]; then echo "minicc version 4.2.1 (x86)"; exit 0; fi
-if grep -q BAD "$1"; then echo "minicc: $1: construct 17 is not allowed" >&2; exit 3; fi
+if grep -q BAD "$1"; then echo "cc: $1: construct 17 is not allowed" >&2; exit 3; fi
 echo 'triage: {"metrics": {"instructions": 12}}'
 cp "$1" "$2"
 """
-RULES = """family: minicc
+RULES = """family: cc
 classes:
   - class: not-allowed
     rank: 30
@@ -32,54 +30,61 @@ classes:
     explanation: The construct is not allowed.
     remedies: {all: ["Use another."]}
 """
-RECIPE = """name: mine
-compiler: command
-command: ["{toolchain}/bin/minicc", "{input}", "{output}"]
-version: {run: ["{toolchain}/bin/minicc", "--version"], pattern: "version (\\\\S+)"}
-rules: minicc.rules
-input: program.c
-"""
 
 
-@pytest.fixture
-def built(tmp_path: Path) -> Path:
-    """A folder with a compiler."""
-    write_program(tmp_path / "build/bin/minicc", COMPILER)
-    return tmp_path / "build"
+VERSION = (
+    "version: {run: ['{toolchain}/bin/cc', --version], pattern: 'version (\\S+)'}\n"
+)
 
 
-@pytest.mark.usefixtures("home")
+def write_compiler(folder: Path, body: str, version: str = "1") -> str:
+    """Write a compiler: `cc INPUT OUTPUT`. Return its REV."""
+    asked = f'[ "$1" = --version ] && echo "cc version {version} (x86)" && exit'
+    write_program(folder / "bin/cc", f"#!/bin/sh\n{asked}\n{body}\n")
+    return f"path:{folder}"
+
+
+def write_recipe(
+    folder: Path, text: str, source: str = "in.c", keys: str = VERSION
+) -> Path:
+    """Write a program and a recipe that compiles it."""
+    (folder / source).write_text(text)
+    recipe = folder / "mine.yaml"
+    command = "command: ['{toolchain}/bin/cc', '{input}', '{output}']"
+    recipe.write_text(
+        f"name: mine\ncompiler: command\ninput: {source}\n{command}\n{keys}"
+    )
+    return recipe
+
+
 def test_a_built_compiler_end_to_end_with_rules_of_its_own(
-    asked: Asked, tmp_path: Path, built: Path
+    asked: Asked, tmp_path: Path
 ) -> None:
-    (tmp_path / "mine.yaml").write_text(RECIPE)
-    (tmp_path / "minicc.rules").write_text(RULES)
-    words = ("run", tmp_path / "mine.yaml", "-t", f"path:{built}")
+    (tmp_path / "cc.rules").write_text(RULES)
+    rev = write_compiler(tmp_path / "build", REFUSES)
 
-    def result(code: int = 0) -> dict[str, Any]:
-        [row] = asked(*words, code=code)["results"]
-        return {"details": row["failure"] and row["failure"]["details"], **row}
+    def result(text: str, code: int = 0) -> Any:
+        recipe = write_recipe(tmp_path, text, keys=f"{VERSION}rules: cc.rules\n")
+        [row] = asked("run", recipe, "-t", rev, code=code)["results"]
+        return row
 
-    (tmp_path / "program.c").write_text("good\n")
-    assert result()["metrics"] == {"instructions": 12, "artifact_bytes": 5}
-    (tmp_path / "program.c").write_text("BAD\n")
-    failed = result(code=1)
-    assert failed["failure"]["class"] == "not-allowed"
-    assert (failed["details"], failed["cached"]) == ({"number": 17}, False)
-    assert result(code=1)["cached"]
+    assert result("good\n")["metrics"] == {"instructions": 12, "artifact_bytes": 5}
+    for cached in (False, True):
+        row = result("BAD\n", code=1)
+        assert (row["failure"]["class"], row["cached"]) == ("not-allowed", cached)
+        assert row["failure"]["details"] == {"number": 17}
     # a changed compiler is another compiler
-    (built / "bin/minicc").write_text(COMPILER.replace("BAD", "WORSE"))
-    assert not result()["cached"]
+    write_compiler(tmp_path / "build", REFUSES.replace("BAD", "WORSE"))
+    assert not result("BAD\n")["cached"]
 
 
 def test_a_killed_command_does_not_mean_that_there_is_no_version(
-    home: Path, tmp_path: Path
+    asked: Asked, tmp_path: Path
 ) -> None:
-    program = write_program(tmp_path / "bin/minicc", "#!/bin/sh\nkill -KILL $$\n")
-    words = (str(program), "--version")
-    family = Command(version=VersionCommand(words, r"\d+"))
-    with pytest.raises(EnvironmentFailure, match="minicc --version does not run"):
-        family.describe(program, Seal((tmp_path,)))
+    rev = write_compiler(tmp_path / "build", 'cp "$1" "$2"', "$(kill -KILL $$)")
+    recipe = write_recipe(tmp_path, "int x;\n")
+    [row] = asked("run", recipe, "-t", rev, code=4)["results"]
+    assert "cc --version does not run" in row["reason"]
 
 
 PARSER = 'echo "$1:1:7: error: expected type" >&2; exit 1'
@@ -91,49 +96,41 @@ exit 1"""
 
 
 @pytest.mark.parametrize(
-    ("body", "source", "status", "failure_class"),
+    ("body", "source", "code", "status", "failure_class"),
     [
-        (PARSER, "program.ll", "failed", "parse-error"),
-        (PARSER, "program.mlir", "untestable", "parse-error"),
-        (LOADER, "program.ll", "untestable", None),
+        (PARSER, "in.ll", 1, "failed", "parse-error"),
+        (PARSER, "in.mlir", 3, "untestable", "parse-error"),
+        (LOADER, "in.ll", 4, "untestable", None),
     ],
 )
 def test_a_syntax_that_changes_and_a_damaged_install_say_nothing(
-    built: Path,
+    asked: Asked,
     tmp_path: Path,
-    triage: Triage,
     body: str,
     source: str,
+    code: int,
     status: str,
     failure_class: str | None,
 ) -> None:
-    write_program(built / "bin/minicc", f"#!/bin/sh\n{body}\n")
-    (tmp_path / source).write_text("load i32* %x")
-    recipe = tmp_path / "mine.yaml"
-    command = 'command: ["{toolchain}/bin/minicc", "{input}"]'
-    recipe.write_text(f"name: mine\ncompiler: command\n{command}\ninput: {source}\n")
-    done = triage("run", recipe, "-t", f"path:{built}", "--format", "json")
-    [result] = json.loads(done.stdout)["results"]
-    failure = result["failure"] or {"class": None}
-    assert (result["status"], failure["class"]) == (status, failure_class)
+    recipe = write_recipe(tmp_path, "load i32* %x", source, keys="")
+    rev = write_compiler(tmp_path / "build", body)
+    [row] = asked("run", recipe, "-t", rev, code=code)["results"]
+    failure = row["failure"] or {"class": None}
+    assert (row["status"], failure["class"]) == (status, failure_class)
 
 
-@pytest.mark.usefixtures("home")
 def test_a_number_that_grew_is_reduced_and_replayed(
     triage: Triage, asked: Asked, tmp_path: Path
 ) -> None:
-    recipe = tmp_path / "size.yaml"
-    command = 'command: ["{toolchain}/cc", "{input}", "{output}"]'
-    recipe.write_text(f"name: size\ncompiler: command\n{command}\ninput: program.txt\n")
-    (tmp_path / "program.txt").write_text("add\nloop\nadd\nloop\nmul\n")
+    recipe = write_recipe(tmp_path, "add\nloop\nadd\nloop\nmul\n", "in.txt")
     # other lines grew too, but by less than the threshold
-    for name, line, loop in (("good", 4, 1), ("bad", 5, 16)):
-        sizes = f'$(({line} * $(grep -c . "$1") + {loop} * $(grep -c loop "$1")))'
-        fact = f'{{\\"metrics\\": {{\\"instructions\\": {sizes}}}}}'
-        write_program(
-            tmp_path / name / "cc", f'#!/bin/sh\necho "triage: {fact}"\ncp "$1" "$2"\n'
-        )
-    good, bad = f"path:{tmp_path / 'good'}", f"path:{tmp_path / 'bad'}"
+    size = """
+lines=$(grep -c . "$1") loops=$(grep -c loop "$1")
+echo "triage: {\\"metrics\\": {\\"instructions\\": $((%d * lines + %d * loops))}}"
+cp "$1" "$2"
+"""
+    good = write_compiler(tmp_path / "good", size % (4, 1))
+    bad = write_compiler(tmp_path / "bad", size % (5, 16), "2")
     words = ("reduce", recipe, "-t", bad, "--metric", "instructions")
     answer = asked(*words, "--good", good, "--out", tmp_path / "out")
     assert answer["program"] == "loop\n"
@@ -144,3 +141,45 @@ def test_a_number_that_grew_is_reduced_and_replayed(
         replay = asked("replay", answer["reproducer"], "-t", rev)
         assert replay["reproducers"][0]["status"] == status
     assert triage(*words).returncode == 2
+
+
+# Compiles that end well and write no regular, non-empty file.
+NO_OUTPUT = {
+    "nothing": ":",
+    "empty": ': > "$2"',
+    "link": 'ln -s "$1" "$2"',
+    "folder": 'mkdir "$2" && echo 1 > "$2/file"',
+    "dangling link": 'ln -s /nowhere "$2"',
+    "link to itself": 'ln -s "$2" "$2"',
+    "pipe": 'mkfifo "$2"',
+    "another file": 'cp "$1" other',
+}
+
+
+@pytest.mark.parametrize("kind", NO_OUTPUT)
+def test_a_compile_that_wrote_no_file_failed(
+    asked: Asked, tmp_path: Path, kind: str
+) -> None:
+    recipe = write_recipe(tmp_path, "int x;\n")
+    rev = write_compiler(tmp_path / "bad", NO_OUTPUT[kind])
+    for cached in (False, True):
+        [row] = asked("run", recipe, "-t", rev, code=1)["results"]
+        failure = row["failure"]
+        assert (row["status"], row["cached"]) == ("failed", cached)
+        assert (failure["class"], failure["stage"]) == ("no-output", "compile")
+
+
+@pytest.mark.parametrize("kind", list(NO_OUTPUT)[:3])
+def test_a_missing_output_is_compared_and_its_reproducer_repeats_it(
+    asked: Asked, workplace: Path, tmp_path: Path, kind: str
+) -> None:
+    recipe = write_recipe(tmp_path, "int x;\n")
+    good = write_compiler(tmp_path / "good", 'cp "$1" "$2"', "1")
+    bad = write_compiler(tmp_path / "bad", NO_OUTPUT[kind], "2")
+    night = asked("nightly", recipe, "-t", bad, "-b", good, code=1)
+    assert [entry["case"] for entry in night["regressed"]] == ["mine"]
+    small = asked("reduce", recipe, "-t", bad, "--good", good)
+    for rev, status in ((good, 0), (bad, 1)):
+        env = {"PATH": os.defpath, "TOOLCHAIN": rev.removeprefix("path:")}
+        script = workplace / small["reproducer"] / "repro.sh"
+        assert subprocess.run([script], env=env, check=False).returncode == status

@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 import onnx.parser
 import pytest
-import yaml
 
 from tests.conftest import ROOT, Triage
 from tests.fake_releases import install
 from tests.recipes.loading import ended
+from triage.classify.rules import read_yaml
 from triage.cli.cases import cases_in
 from triage.compilers.iree.suite import IreeSuites
 from triage.model.case import Case
@@ -29,14 +29,11 @@ from triage.model.outcome import Failure
 #: The suite that each test gets a copy of.
 SUITE = ROOT / "tests" / "data" / "iree_suite"
 #: Config, and variables that name a machine -> its cases.
-CASES = yaml.safe_load((SUITE / "cases.yaml").read_text())
+CASES = read_yaml(SUITE / "cases.yaml")
 #: It has a free dimension and a weight that is also an argument.
 MODEL = """<ir_version: 8, opset_import: ["": 17]>
 main (float[1, 3] w, float[n, 3] x) => (float[n, 3] z) <float[1, 3] w = {0, 0, 0}> { z = Add(x, w) }
 """
-VALUES = "ops/fine/run_module_io_flags.txt"
-TORCH = "generated/AB/small/run_module_io.json"
-CLIP = "shark/benchmarks/a/clip_rocm.json"
 
 
 @pytest.fixture
@@ -134,38 +131,16 @@ def test_a_model_has_an_argument_for_each_input(suite: Path) -> None:
     assert np.load(argument.path).shape == (1, 3)
 
 
-@pytest.mark.parametrize(
-    ("config", "file", "before", "after", "place", "word"),
-    [
-        ("cpu.json", "cpu.json", "skip_run_tests", "skip_runs", (8, 3), "skip_run"),
-        ("cpu.json", "cpu.json", '"config_name": "cpu",', "", (1, 1), "config_name"),
-        ("cpu.json", VALUES, "@", "@gone", (3, 9), "gone"),
-        ("torch.json", TORCH, "[2]", "x", (1, 38), "a list"),
-        ("tests", "tests/time.json", '"benchmark"', '"speed"', (2, 11), "quality"),
-        ("tests", "tests/time.json", "https://example.com/real", "no", None, "no.irpa"),
-        ("shark", CLIP, '"inputs"', '"modules": ["a_vae"], "inputs"', None, "a_vae"),
-        ("shark", CLIP, "benchmark_flags", "benchmark_flag", (5, 3), "did you mean"),
-    ],
-)
-def test_a_mistake_has_its_place(
-    suite: Path,
-    config: str,
-    file: str,
-    before: str,
-    after: str,
-    place: tuple[int, int] | None,
-    word: str,
-) -> None:
+@pytest.mark.parametrize("mistake", read_yaml(SUITE / "mistakes.yaml"))
+def test_a_mistake_has_its_place(suite: Path, mistake: list[str]) -> None:
+    config, file, before, after, place, word = mistake
     path = suite / file
     assert before in path.read_text()
     path.write_text(path.read_text().replace(before, after, 1))
     with pytest.raises(BadFiles) as caught:
         cases(suite, suite / config)
     problem = caught.value.problems[0]
-    assert (problem.path, problem.line, problem.column) == (
-        str(path),
-        *(place or (None, None)),
-    )
+    assert (problem.path, f"{problem.line}:{problem.column}") == (str(path), place)
     assert word in problem.message
 
 

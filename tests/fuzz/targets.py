@@ -189,7 +189,7 @@ def examples_of(name: str) -> list[bytes]:
         examples += [log.encode() for log in logs if isinstance(log, str)]
     if name == "texts":
         # a program with each form of a command line
-        forms = (ROOT / "tests/compilers/pasted_commands.txt").read_bytes()
+        forms = (ROOT / "tests/data/compilers/pasted_commands.txt").read_bytes()
         commands = forms.split(b"\n====\n")
         examples += [examples[0].replace(b"COMMAND", command) for command in commands]
     return examples

@@ -382,7 +382,8 @@ def by_version(probes: Iterable[Probe]) -> tuple[Probe, ...]:
 
 def expectations(probes: Iterable[Probe]) -> tuple[Expectation, ...]:
     """Return the windows of versions that fail alike, from the first failing version to
-    the first that does not. Skips untestable probes and those without a version.
+    the first that does not. Skips untestable probes, those without a version, and bad
+    numbers: a recipe does not say which number is compared.
 
     probes: in the order of their versions.
     """
@@ -394,7 +395,7 @@ def expectations(probes: Iterable[Probe]) -> tuple[Expectation, ...]:
             until=window.after.version if window.after else None,
         )
         for window in windows(versioned)
-        if (failure := window.probes[0].outcome.failure)
+        if (failure := window.probes[0].outcome.failure) and not failure.is_of_metric
     )
 
 
