@@ -1,97 +1,95 @@
-"""What tests of commands share: JSON answers, recipes of pasted texts, and an end to
-commands that hang.
+"""The harness of tests of commands: a folder in which they run, and releases of a fake
+compiler.
 """
 
 from __future__ import annotations
 
+import json
+import shlex
 import signal
-from collections.abc import Callable, Iterator
+import subprocess
+import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
-from tests.conftest import Asked, Triage
-from tests.fake_releases import FakeReleases, fake_releases
+from tests.conftest import Triage
+from tests.fake_releases import FakeReleases, fake_releases, recipe
 
+TRIAGE = [sys.executable, "-c", "from triage.cli import main; main()"]
 SECONDS = 120  # more than any of the commands takes on a busy machine
-NEW = ("recipe", "new", "mine.yaml", "--input", "-")
+# An undeclared device, for the installed compiler.
+UNKNOWN_DEVICE = """func.func @f(%a: tensor<4xf32>) -> tensor<4xf32> {
+  %0 = flow.tensor.transfer %a : tensor<4xf32> to #hal.device.promise<@missing>
+  %1 = arith.addf %0, %0 : tensor<4xf32>
+  return %1 : tensor<4xf32>
+}
+"""
 
 
-class Hangs(BaseException):
-    """The command takes too long."""
+@dataclass(frozen=True)
+class Lab:
+    """The folder of the commands, an empty home, and IREE 1.0.0 to 1.5.0 on an index."""
+
+    folder: Path
+    home: Path
+    releases: FakeReleases
+    run: Triage
+
+    def __call__(
+        self, line: str, code: int = 0, **options: Any
+    ) -> subprocess.CompletedProcess[str]:
+        """Run a command line, which ends with this code and without a traceback."""
+        done = self.run(*shlex.split(line), **options)
+        assert done.returncode == code, done.stdout + done.stderr
+        assert "Traceback" not in done.stdout + done.stderr
+        return done
+
+    def json(self, line: str, code: int = 0, **options: Any) -> Any:
+        return json.loads(self(f"{line} --format json", code, **options).stdout)
+
+    def refused(self, line: str, code: int = 2, **options: Any) -> str:
+        """Run a command line that has no answer, and return its message."""
+        done = self(line, code, **options)
+        assert done.stdout == ""
+        return done.stderr
+
+    def write(self, name: str, text: str) -> Path:
+        path = self.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        return path
+
+    def recipe(self, name: str, program: str, more: str = "") -> None:
+        """Write a recipe with a program of `fake_releases` into the folder."""
+        recipe(self.folder, name, program, more)
+
+
+@pytest.fixture(scope="session")
+def releases(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FakeReleases]:
+    with fake_releases(tmp_path_factory.mktemp("releases"), 6) as served:
+        yield served
+
+
+@pytest.fixture
+def lab(
+    home: Path,
+    workplace: Path,
+    releases: FakeReleases,
+    triage: Triage,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Lab:
+    monkeypatch.setenv("TRIAGE_INDEX_URL", releases.url)
+    return Lab(workplace, home, releases, triage)
 
 
 @pytest.fixture
 def in_time() -> Iterator[None]:
     """Stop a command that hangs."""
-
-    def stop(*_: object) -> None:
-        raise Hangs
-
-    before = signal.signal(signal.SIGALRM, stop)
+    signal.signal(signal.SIGALRM, lambda *_: pytest.fail("it hangs"))
     signal.alarm(SECONDS)
     yield
     signal.alarm(0)
-    signal.signal(signal.SIGALRM, before)
-
-
-@pytest.fixture(scope="module")
-def releases(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[FakeReleases]:
-    """An index with as many releases as `RELEASES` of the module says."""
-    folder = tmp_path_factory.mktemp("releases")
-    with fake_releases(folder, request.module.RELEASES) as served:
-        yield served
-
-
-@pytest.fixture
-def released(releases: FakeReleases, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TRIAGE_INDEX_URL", releases.url)
-
-
-@dataclass(frozen=True)
-class Made:
-    """A recipe that was made from a text."""
-
-    values: Any
-    program: str
-    answer: Any
-    """What the command says of it."""
-
-
-FromText = Callable[..., Made]
-
-
-@pytest.fixture
-def from_text(asked: Asked, home: Path, workplace: Path) -> FromText:
-    """Makes a valid recipe from a pasted text; its files are removed again."""
-
-    def make(text: str, *words: object) -> Made:
-        answer = asked(*NEW, *words, input=text)
-        path = workplace / "mine.yaml"
-        assert asked("recipe", "validate", path)["problems"] == []
-        values = yaml.safe_load(path.read_text())
-        program = (workplace / values["input"]).read_text()
-        for written in workplace.glob("mine.*"):
-            written.unlink()
-        return Made(values, program, answer)
-
-    return make
-
-
-@pytest.fixture
-def refused(triage: Triage, home: Path, workplace: Path) -> Callable[..., str]:
-    """Has a pasted text refused, which leaves no file, and returns the message."""
-
-    def refuse(text: str, *words: object) -> str:
-        done = triage(*NEW, *words, input=text)
-        assert (done.returncode, done.stdout) == (2, "")
-        assert "Traceback" not in done.stderr
-        assert not [*workplace.glob("mine.*")]
-        return done.stderr
-
-    return refuse

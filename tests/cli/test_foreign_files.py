@@ -1,142 +1,97 @@
-"""Files that others write: a link to a private file never prints its content, and a
-pipe, a device or an endless file never holds a command up.
+"""Files that others write: a link to a private file never prints its content, a pipe, a
+device or an endless file never holds a command up, and no revision that they name
+starts a program of this machine without a word of the user.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import shutil
+import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from tests.conftest import Triage
+from tests.cli.conftest import Lab
+from tests.fake_releases import compiler
 from tests.git_history.history import History
+from tests.programs import write_program
+from triage.model.errors import BadInput
+from triage.toolchains.registry import recorded_rev
 
 SECRET = "s3cret-word"
-RECIPE = """name: p
-compiler: iree
-input: input.mlir
-target: {backend: llvm-cpu}
-"""
+MODULE = "func.func @main() { return }\n"
+RECIPE = "name: p\ncompiler: iree\ninput: input.mlir\ntarget: {backend: llvm-cpu}\n"
 SUITE = {
     "config_name": "cpu",
     "iree_compile_flags": ["--iree-hal-target-backends=llvm-cpu"],
     "iree_run_module_flags": [],
 }
-MODULE = "func.func @main() { return }\n"
-ENDS = "-t 1.0.0 -b 1.0.0"
-COMMITS = "--good HEAD~1 --bad HEAD"
-
-
-@dataclass(frozen=True)
-class Reader:
-    """A command that reads a file of somebody else's folder."""
-
-    file: str
-    """The file, in the folder."""
-    words: tuple[str, ...]
-    """The command, whose current folder is the parent of `folder`."""
-
-
-READERS = {
-    "a recipe": Reader("recipe.yaml", ("run", "folder/recipe.yaml", "-t", "1.0.0")),
-    "a folder of recipes": Reader("recipe.yaml", ("run", "folder", "-t", "1.0.0")),
-    "a checked recipe": Reader("recipe.yaml", ("recipe", "validate", "folder")),
-    "listed recipes": Reader("recipe.yaml", ("recipe", "list", "folder")),
-    "a bisect": Reader("recipe.yaml", ("bisect", "folder/recipe.yaml")),
-    "an explained recipe": Reader("recipe.yaml", ("why", "folder/recipe.yaml")),
-    "expectations": Reader("recipe.yaml", ("expect", "update", "folder/recipe.yaml")),
-    "listed failures": Reader(
-        "known.expect.yaml", ("recipe", "validate", "folder/k.yaml")
-    ),
-    "a flag file": Reader("flags.txt", ("recipe", "validate", "folder/f.yaml")),
-    "rules": Reader("own.rules", ("recipe", "validate", "folder/c.yaml")),
-    "rules of a log": Reader(
-        "own.rules", ("classify", "--rules", "folder/own.rules", "log")
-    ),
-    "a reproducer": Reader("reproducer.json", ("replay", "folder")),
-    "its recipe": Reader("recipe.yaml", ("replay", "folder")),
-    "many reproducers": Reader("reproducer.json", ("replay", ".")),
-    "a night": Reader("nightly.json", ("issues", "sync", "folder", "--repo", "a/b")),
-    "shards": Reader("nightly.json", ("nightly", "merge", "folder", "--out", "out")),
-    "a site": Reader("nightly.json", ("nights", "show", "folder/nightly.json")),
-    "a config": Reader(
-        "config.json",
-        tuple(f"nightly folder/suite --suite-config folder/config.json {ENDS}".split()),
-    ),
-    "a test of a suite": Reader(
-        "suite/one/run_module_io_flags.txt",
-        tuple(f"nightly folder/suite --suite-config folder/config.json {ENDS}".split()),
-    ),
-    "a project": Reader(
-        "triage.yaml",
-        tuple(f"bisect folder/recipe.yaml --repo folder --build {COMMITS}".split()),
-    ),
+FILES = {
+    "input.mlir": MODULE,
+    "recipe.yaml": RECIPE,
+    "k.yaml": f"{RECIPE}expect: known.expect.yaml\n",
+    "known.expect.yaml": "p: [{failure: timeout}]\n",
+    "f.yaml": f"{RECIPE}run: {{flagfile: flags.txt}}\n",
+    "flags.txt": "--input=4xf32=1\n",
+    "c.yaml": "name: c\ncompiler: command\npackage: six\ncommand: [cat, '{input}']\ninput: input.mlir\nrules: own.rules\n",
+    "own.rules": "classes: []\n",
+    "reproducer.json": '{"case": "p", "signature": "s", "bad": {"name": "1.0.0", "commit": null}}',
+    "nightly.json": "{}",
+    "config.json": json.dumps(SUITE),
+    "triage.yaml": "name: own\ncompiler: iree\n",
+    "suite/one/model.mlir": MODULE,
+    "suite/one/run_module_io_flags.txt": "--input=4xf32=1\n",
+    "../triage.yaml": "name: own\ncompiler: iree\nbuild: {commands: [false]}\n",
+    "../log": "error: failed\n",
+    "../private/key": f"{SECRET}: [{SECRET}\n",
 }
-GIT_FILES = """
-    HEAD config packed-refs shallow commondir info/grafts objects/info/alternates
-    refs/heads/main config.worktree info/attributes index
-"""
-for _name in GIT_FILES.split():
-    _words = f"bisect folder/recipe.yaml --repo folder {COMMITS}"
-    READERS[f"git: {_name}"] = Reader(f".git/{_name}", tuple(_words.split()))
-
+GIT_FILES = """HEAD config packed-refs shallow commondir info/grafts refs/heads/main index
+objects/info/alternates config.worktree info/attributes"""
+# A file in somebody else's folder, and a command that reads it.
+READERS = """
+recipe.yaml        run folder/recipe.yaml -t 1.0.0
+recipe.yaml        run folder -t 1.0.0
+recipe.yaml        recipe validate folder
+recipe.yaml        recipe list folder
+recipe.yaml        bisect folder/recipe.yaml
+recipe.yaml        why folder/recipe.yaml
+recipe.yaml        expect update folder/recipe.yaml
+recipe.yaml        replay folder
+known.expect.yaml  recipe validate folder/k.yaml
+flags.txt          recipe validate folder/f.yaml
+own.rules          recipe validate folder/c.yaml
+own.rules          classify --rules folder/own.rules log
+reproducer.json    replay folder
+reproducer.json    replay .
+nightly.json       issues sync folder --repo a/b
+nightly.json       nightly merge folder --out out
+nightly.json       nights show folder/nightly.json
+config.json        nightly folder/suite --suite-config folder/config.json -t 1.0.0 -b 1.0.0
+suite/one/run_module_io_flags.txt  nightly folder/suite --suite-config folder/config.json -t 1.0.0 -b 1.0.0
+triage.yaml        bisect folder/recipe.yaml --repo folder --build --good HEAD~1 --bad HEAD
+""" + "\n".join(
+    f".git/{name}  bisect folder/recipe.yaml --repo folder --good HEAD~1 --bad HEAD"
+    for name in GIT_FILES.split()
+)
 # These are not read at all, or other refs are.
-ANY_FILE = ("git: index", "git: info/attributes", "git: config.worktree")
-
-
-@pytest.fixture(scope="module")
-def places(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A place with somebody else's folder, in which all is as it should be."""
-    places = tmp_path_factory.mktemp("places")
-    folder = places / "folder"
-    history = History.begin(folder)
-    for number in range(2):
-        history.commit(f"change {number}", {"main.c": f"{number}\n"})
-    test = folder / "suite" / "one"
-    test.mkdir(parents=True)
-    (test / "model.mlir").write_text(MODULE)
-    (test / "run_module_io_flags.txt").write_text("--input=4xf32=1\n")
-    bad = {"name": "1.0.0", "commit": None}
-    files = {
-        "input.mlir": MODULE,
-        "recipe.yaml": RECIPE,
-        "k.yaml": RECIPE + "expect: known.expect.yaml\n",
-        "known.expect.yaml": "p: [{failure: timeout}]\n",
-        "f.yaml": RECIPE + "run: {flagfile: flags.txt}\n",
-        "flags.txt": "--input=4xf32=1\n",
-        "c.yaml": "name: c\ncompiler: command\npackage: six\ncommand: [cat, '{input}']\n"
-        "input: input.mlir\nrules: own.rules\n",
-        "own.rules": "classes: []\n",
-        "reproducer.json": json.dumps({"case": "p", "signature": "s", "bad": bad}),
-        "nightly.json": "{}",
-        "config.json": json.dumps(SUITE),
-        "triage.yaml": "name: own\ncompiler: iree\n",
-    }
-    for name, text in files.items():
-        (folder / name).write_text(text)
-    project = "name: own\ncompiler: iree\nbuild: {commands: [false]}\n"
-    (places / "triage.yaml").write_text(project)
-    (places / "log").write_text("error: failed\n")
-    (places / "private").mkdir()
-    (places / "private" / "key").write_text(f"{SECRET}: [{SECRET}\n")
-    return places
+ANY_FILE = (".git/index", ".git/info/attributes", ".git/config.worktree")
 
 
 @pytest.fixture
-def folder(
-    places: Path, workplace: Path, home: Path, monkeypatch: pytest.MonkeyPatch
-) -> Path:
+def folder(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Somebody else's folder, in which all is as it should be."""
     monkeypatch.setenv("TRIAGE_INDEX_URL", "http://127.0.0.1:9/simple/")
-    shutil.copytree(places, workplace, dirs_exist_ok=True)
-    return workplace / "folder"
+    history = History.begin(lab.folder / "folder")
+    for number in range(2):
+        history.commit(f"change {number}", {"main.c": f"{number}\n"})
+    for name, text in FILES.items():
+        lab.write(f"folder/{name}", text)
+    return history.path
 
 
-def link(path: Path, target: Path | str) -> None:
+def link(path: Path, target: Path) -> None:
     path.symlink_to(os.path.relpath(target, path.parent))
 
 
@@ -151,13 +106,13 @@ def link_to_pipe(path: Path, _: Path) -> None:
 
 
 def endless(path: Path, _: Path) -> None:
-    with path.open("w") as file:
-        file.truncate(1 << 42)
+    path.touch()
+    os.truncate(path, 1 << 42)
 
 
 KINDS: dict[str, Callable[[Path, Path], None]] = {
     "a link out": link,
-    "an absolute link": lambda path, private: path.symlink_to(private),
+    "an absolute link": Path.symlink_to,
     "a link to a link": link_to_link,
     "a pipe": lambda path, _: os.mkfifo(path),
     "a link to a pipe": link_to_pipe,
@@ -170,25 +125,109 @@ KINDS: dict[str, Callable[[Path, Path], None]] = {
 
 def sampled() -> Iterator[object]:
     """Yield every reader with every kind; all but three kinds of each are slow."""
-    for number, reader in enumerate(READERS):
+    for number, row in enumerate(READERS.strip().splitlines()):
         for place, kind in enumerate(KINDS):
             is_slow = (place - number) % len(KINDS) >= 3
             marks = [pytest.mark.slow] if is_slow else []
-            yield pytest.param(reader, kind, marks=marks)
+            yield pytest.param(*re.split("  +", row), kind, marks=marks)
 
 
 @pytest.mark.usefixtures("in_time")
-@pytest.mark.parametrize(("reader", "kind"), [*sampled()])
+@pytest.mark.parametrize(("file", "line", "kind"), [*sampled()])
 def test_a_file_of_somebody_else_is_read_as_a_file_or_not_at_all(
-    triage: Triage, workplace: Path, folder: Path, reader: str, kind: str
+    lab: Lab, folder: Path, file: str, line: str, kind: str
 ) -> None:
-    path = folder / READERS[reader].file
+    path = folder / file
     path.unlink(missing_ok=True)
-    KINDS[kind](path, workplace / "private" / "key")
-    done = triage(*READERS[reader].words)
+    KINDS[kind](path, lab.folder / "private" / "key")
+    done = lab.run(*line.split())
     printed = done.stdout + done.stderr
     assert SECRET not in printed
     assert "Traceback" not in printed
-    if reader in ANY_FILE or (reader, kind) == ("rules of a log", "a folder"):
-        return
-    assert done.returncode in (2, 3, 4), printed
+    is_skipped = line.startswith("classify") and kind == "a folder"
+    if file not in ANY_FILE and not is_skipped:
+        assert done.returncode in (2, 3, 4), printed
+
+
+SHA = "1a2b3c4d5e" * 4
+# Ways to name a program, a build or a folder.
+NAMES = f"""
+path:stranger
+path:stranger/tools/iree-compile
+path:FOLDER/stranger
+path:./stranger
+ path:stranger
+iree:path:stranger
+stranger
+./stranger
+FOLDER/stranger
+commit:{SHA}
+{SHA[:10]}
+command:stranger
+3.0.0 @ file://FOLDER/stranger
+""".strip("\n").splitlines()
+
+
+@pytest.fixture
+def mark(lab: Lab) -> Path:
+    """What the stranger's program writes when it compiles; `folder` has a reproducer."""
+    mark = lab.folder / "mark"
+    for place in (lab.folder, lab.folder / "folder"):
+        program = write_program(place / "stranger" / "tools" / "iree-compile", "")
+        program.write_bytes(compiler(1, "9.9.9", str(mark)))
+    lab.write("folder/input.mlir", MODULE)
+    lab.write("folder/recipe.yaml", RECIPE)
+    return mark
+
+
+def record(lab: Lab, name: str, commit: str | None = SHA) -> None:
+    """Write a reproducer that failed on this revision."""
+    bad = {"name": name.replace("FOLDER", f"{lab.folder}/folder"), "commit": commit}
+    text = json.dumps({"case": "p", "signature": "s", "bad": bad})
+    lab.write("folder/reproducer.json", text)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_reproducer_starts_no_program_that_it_names(
+    lab: Lab, mark: Path, name: str
+) -> None:
+    record(lab, name)
+    for line, cwd in (("replay folder", "."), ("replay .", "folder")):
+        message = lab.refused(line, cwd=lab.folder / cwd)
+        assert "reproducer.json" in message
+        assert "-t" in message
+        assert not mark.exists()
+
+
+def test_the_users_word_starts_it(lab: Lab, mark: Path) -> None:
+    record(lab, "path:stranger")
+    lab("replay folder -t path:stranger", 1)
+    assert mark.exists()
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if " " not in name])
+def test_a_recipe_starts_no_program_that_its_reference_names(
+    lab: Lab, mark: Path, name: str
+) -> None:
+    rev = name.replace("FOLDER", f"{lab.folder}/folder")
+    run = f'run:\n  inputs: ["4xf32=1"]\n  reference: {{toolchain: "{rev}"}}\n'
+    lab.write("folder/recipe.yaml", RECIPE + run)
+    record(lab, "1.1.0", None)
+    for line in ("replay .", "replay . -t 1.1.0", "run recipe.yaml -t 1.1.0"):
+        done = lab.run(*line.split(), cwd=lab.folder / "folder")
+        assert done.returncode in (1, 3, 4), done.stdout + done.stderr
+        assert not mark.exists()
+
+
+def test_a_text_starts_no_program_that_it_names(lab: Lab, mark: Path) -> None:
+    text = "\n".join(f"Fails on iree {name} since {name}." for name in NAMES)
+    lab.write("issue.md", f"{text}\n\n```mlir\n{MODULE}```\n")
+    lab.run("why", "issue.md", "--budget", "5s")
+    assert not mark.exists()
+
+
+def test_a_compiler_may_report_an_abbreviated_commit() -> None:
+    assert recorded_rev("b6a2c9f", "b6a2c9f01e") == "commit:b6a2c9f01e"
+    for name, commit in (("b6a2c9f", None), ("b6a2c9f", "1" * 40), ("b6", "b6")):
+        with pytest.raises(BadInput):
+            recorded_rev(name, commit)

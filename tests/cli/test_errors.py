@@ -1,0 +1,142 @@
+"""Mistakes, and machines that do not work: the exit code, and a message that says what
+to write instead.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+
+import pytest
+
+from tests.cli.conftest import TRIAGE, Lab
+from tests.conftest import ROOT, Triage
+
+# A command line, its exit code, and what its message says.
+MISTAKES = f"""
+run key.yaml                         2  key.yaml:4:1: "flgs".* mean "flags"
+run good.yaml -t 9.9.9               4  9.9.9.*list
+run binary                           2  binary is not a recipe \\(.yaml\\)
+run empty                            2  has no recipe
+run good.yaml -t triton:3.2.0        2  of triton, .* use iree
+run good.yaml -t nightly:soon        2  not a revision
+run good.yaml -t commit:abc1234      2  --repo
+run syntax.py:kernel                 2  syntax.py:2: .*closed
+run good.yaml --format sarif         2  json
+classify nothing.log                 2  nothing.log
+classify nothing.log --format junit  2  json
+bisect many.yaml                     2  --case: many\\[kind=a\\]
+bisect many.yaml --case kind=c       2  many\\[kind=a\\]
+bisect good.yaml --above 3           2  --metric
+bisect good.mlir --repo .            2  repository
+lint empty.mlirbc                    2  empty.mlirbc
+lint good.yaml -t path:/nowhere      4  /nowhere does not exist
+nightly good.yaml --reduce           2  --out
+replay empty                         2  contains no reproducer
+why empty.mlir                       2  empty
+bisect good.yaml --bad 99.0.0        4  no iree 99.0.0
+reduce good.yaml -t 99.0.0           4  no iree 99.0.0
+lint good.yaml -t path:broken        4  does not run
+replay {ROOT}/reproducers/affinity-symbol-undeclared -t 99.0.0  4  no iree 99.0.0
+"""
+# A command line, its exit code, and what its answer says. A failure outweighs what could
+# not be tested.
+ANSWERS = """
+run exits.yaml                                       2  exit status 1: no such shape
+run silent.yaml                                      2  printed nothing
+run crashes.yaml                                     2  SIGSEGV
+run good.yaml untestable.yaml -t 1.0.0               0  untestable
+run untestable.yaml -t 1.0.0                         3  untestable
+run untestable.yaml bad.yaml -t 1.0.0                1  failed
+run bad.yaml good.yaml -t 1.0.0 -t path:broken       1  failed
+run good.yaml -t 1.0.0 -t path:broken                4  passed
+nightly good.yaml -b 1.0.0 -t path:broken            4  1 untestable
+attribute good.yaml --good 1.0.0 --bad path:broken   4  cannot compare
+variants many.yaml -t path:broken                    4  No case fails
+"""
+GENERATORS = {
+    "exits": "import sys; sys.exit('no such shape')",
+    "silent": "pass",
+    "crashes": "import os; os.kill(os.getpid(), 11)",
+}
+
+
+def rows(table: str) -> list[list[str]]:
+    return [re.split("  +", row) for row in table.strip().splitlines()]
+
+
+@pytest.fixture
+def place(lab: Lab) -> Lab:
+    """A folder with recipes that work, and with some that do not."""
+    lab.recipe("good", "fine")
+    lab.recipe("bad", "breaks-0")
+    lab.recipe("untestable", "unreadable")
+    lab.recipe("key", "fine", "flgs: [--a]")
+    lab.recipe("many", "fine", "matrix: {kind: [a, b]}\nflags: ['--${kind}']")
+    for name, code in GENERATORS.items():
+        target = "target: {backend: llvm-cpu}\nlimits: {timeout: 1s, memory: 200MiB}"
+        lab.write(f"{name}.yaml", f"name: {name}\ninput: {name}.py\n{target}\n")
+        lab.write(f"{name}.py", code)
+    lab.write("empty/notes", "")
+    lab.write("empty.mlir", "")
+    lab.write("empty.mlirbc", "ML\xefR\0")
+    lab.write("syntax.py", "width = 4\nprint('// fine'")
+    lab.write("binary", "\x7fELF\2\1\xff\0")
+    lab.write("broken/tools/iree-compile", "not a program").chmod(0o755)
+    return lab
+
+
+@pytest.mark.parametrize(("line", "code", "message"), rows(MISTAKES))
+def test_a_mistake_is_answered_with_what_to_write(
+    place: Lab, line: str, code: str, message: str
+) -> None:
+    assert re.search(message, place.refused(line, int(code)))
+
+
+@pytest.mark.parametrize(("line", "code", "answer"), rows(ANSWERS))
+def test_the_exit_code_says_what_was_found_or_why_nothing_was(
+    place: Lab, line: str, code: str, answer: str
+) -> None:
+    assert answer in place(line, int(code)).stdout
+
+
+@pytest.mark.parametrize("home", ["/proc/triage", "good.yaml"])
+@pytest.mark.parametrize("line", ["run good.yaml", "reduce good.yaml -t 1.0.0"])
+def test_an_unusable_home_is_an_environment_failure(
+    place: Lab, monkeypatch: pytest.MonkeyPatch, home: str, line: str
+) -> None:
+    monkeypatch.setenv("TRIAGE_HOME", str(place.folder / home))
+    assert "TRIAGE_HOME" in place.refused(line, 4)
+
+
+@pytest.mark.parametrize(
+    ("mount", "message"), [("size=8m,ro", "read-only"), ("size=1m", "full")]
+)
+def test_a_read_only_or_full_disk_is_an_environment_failure(
+    place: Lab, mount: str, message: str
+) -> None:
+    fill = "dd if=/dev/zero of=small/fill bs=1k 2>&-;" if message == "full" else ""
+    script = f'mount -t tmpfs -o {mount} tmpfs small && {fill} exec "$@" run good.yaml'
+    words = ["unshare", "--map-root-user", "--mount", "sh", "-c", script, "sh"]
+    home = place.folder / "small" / "home"
+    home.parent.mkdir()
+    done = subprocess.run(
+        [*words, *TRIAGE],
+        cwd=place.folder,
+        env=os.environ | {"TRIAGE_HOME": str(home)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 4, done.stderr
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_closed_pipe_is_not_an_error(triage_process: Triage) -> None:
+    read, write = os.pipe()
+    os.close(read)
+    pipes = {"capture_output": False, "stdout": write, "stderr": subprocess.PIPE}
+    done = triage_process("recipe", "schema", **pipes)
+    assert (done.returncode, done.stderr) == (0, "")
