@@ -9,24 +9,37 @@ from tests.mlir.test_ir_reader import dump
 from triage.attribute.align import Divergence, Pair, Trace, Traces, find_divergence
 from triage.mlir.fingerprint import DumpReader
 
+KERNEL = "main$0_add"
 
-def func(name: str, *body: str) -> Op:
-    return Op(
-        "t.func",
-        regions=(tuple(Op(one, ("f32",)) for one in body),),
-        attributes={"sym_name": f'"{name}"'},
+
+def function(text: str) -> Op:
+    """`main mul /f16 [4]` has a multiplication, an addition of another type, and tile
+    sizes.
+    """
+    head, _, tiles = text.partition(" [")
+    name, *words = head.split()
+    config = {"config": f"#c<tiles = [{tiles}>"} if tiles else {}
+    parts = (word.partition("/") for word in words)
+    body = tuple(
+        Op(f"t.{kind or 'add'}", (type_ or "f32",), attributes=config)
+        for kind, _, type_ in parts
     )
+    named = {"sym_name": f'"{name}"'}
+    return Op("t.func", regions=(body,), attributes=named | config)
 
 
-def module(*functions: Op, device: tuple[Op, ...] = ()) -> Op:
-    executables = tuple(Op("t.executable", regions=((one,),)) for one in device)
-    return Op("builtin.module", regions=((*functions, *executables),))
-
-
-def traced(*dumps: tuple[str, Op]) -> Trace:
+def traced(*lines: str) -> Trace:
+    """Read a dump for each line: its pass, and its functions. `main` comes with the
+    whole program, in which those with a `$` are in executables.
+    """
     trace = Trace()
     reader = DumpReader(WORDS, trace.add_dump)
-    for name, op in dumps:
+    for line in lines:
+        name, _, functions = line.partition(": ")
+        op, *device = map(function, functions.split(" | "))
+        if functions.startswith("main "):
+            inside = (Op("t.executable", regions=((each,),)) for each in device)
+            op = Op("builtin.module", regions=((op, *inside),))
         reader.feed(dump(name, op).encode())
     return trace
 
@@ -40,103 +53,75 @@ def name_of(pair: Pair | None) -> str | None:
     return names[-1] if names else None
 
 
-MAIN = func("main", "t.call")
-TWO = (func("main$0_add", "t.add"), func("main$1_mul", "t.mul"))
-
-
 def test_the_failing_function_is_followed_and_no_other() -> None:
-    good = traced(
-        ("Outline", module(MAIN, device=TWO)),
-        ("Tile", func("main$0_add", "t.a")),
-        ("Tile", func("main$1_mul", "t.m")),
+    outlined = f"Outline: main call | {KERNEL} add | main$1_mul mul"
+    # the first function differs, but compiles
+    changed = [f"Tile: {KERNEL} other", "Tile: main$1_mul changed"]
+    found = judge(
+        traced(outlined, f"Tile: {KERNEL} a", "Tile: main$1_mul m"),
+        traced(outlined, *changed, "Check Failed: main$1_mul changed"),
     )
-    bad = traced(
-        ("Outline", module(MAIN, device=TWO)),
-        ("Tile", func("main$0_add", "t.other")),  # another function, which compiles
-        ("Tile", func("main$1_mul", "t.changed")),
-        ("Check Failed", func("main$1_mul", "t.changed")),
-    )
-    found = judge(good, bad)
-    followed = ("main$1_mul", "main$1_mul")
-    assert (found.good, found.bad) == followed
+    assert (found.good, found.bad) == ("main$1_mul", "main$1_mul")
     assert found.persistent
-    assert (name_of(found.persistent), found.persistent.function) == ("Tile", followed)
+    assert found.persistent.function == (found.good, found.bad)
+    assert name_of(found.persistent) == "Tile"
 
 
 def test_a_function_that_always_differed_is_traced_to_the_program() -> None:
-    start = ("Import", module(func("main", "t.add", "t.mul")))
-    good = traced(
-        start,
-        ("Fuse", module(func("main", "t.add", "t.mul", "t.fused"))),
-        ("Outline", module(MAIN, device=TWO)),
-        ("Tile", func("main$0_add", "t.a")),
+    found = judge(
+        traced(
+            "Import: main add mul",
+            "Fuse: main add mul fused",
+            f"Outline: main call | {KERNEL} add | main$1_mul mul",
+            f"Tile: {KERNEL} a",
+        ),
+        traced(
+            "Import: main add mul",
+            "Fuse: main addmul",
+            "Outline: main call | main$0_addmul addmul",
+            "Tile Failed: main$0_addmul addmul",
+        ),
     )
-    bad = traced(
-        start,
-        ("Fuse", module(func("main", "t.addmul"))),
-        ("Outline", module(MAIN, device=(func("main$0_addmul", "t.addmul"),))),
-        ("Tile Failed", func("main$0_addmul", "t.addmul")),
-    )
-    found = judge(good, bad)
     assert found.bad == "main$0_addmul"
     assert found.persistent
     assert (name_of(found.persistent), found.persistent.function) == ("Fuse", None)
 
 
-def kernel(types: str, tiles: str = "") -> Op:
-    """A function with one operation of each of these types, all with tile sizes."""
-    config = {"config": f"#c<tiles = [{tiles}]>"} if tiles else {}
-    body = tuple(Op("t.add", (kind,), attributes=config) for kind in types.split("+"))
-    named = {"sym_name": '"main$0_add"'}
-    return Op("t.func", regions=(body,), attributes=named | config)
-
-
-def passes(text: str) -> Trace:
-    """`Tile:f32+f32;4` is a pass that leaves two operations of these types with these
-    tile sizes; `!` marks a failure.
+def run(passes: str) -> Trace:
+    """Trace passes over one function, each with the operations that it leaves; `!`
+    marks one that failed.
     """
-    dumps = [("Outline", module(MAIN, device=(kernel("f32"),)))]
-    for word in text.split():
-        name, _, state = word.partition(":")
-        if state.endswith("!"):
-            name += " Failed"
-        dumps.append((name, kernel(*state.rstrip("!").split(";"))))
-    return traced(*dumps)
+    lines = [f"Outline: main call | {KERNEL} add"]
+    for step in passes.split(", "):
+        name, operations = step.split(" ", 1)
+        lines.append(f"{name.replace('!', ' Failed')}: {KERNEL} {operations}")
+    return traced(*lines)
 
 
 @pytest.mark.parametrize(
     ("good", "bad", "expected"),
     [
         # operations weigh more than types
-        ("A:f16 B:f16+f16", "A:f64 B:f64", "B"),
+        ("A /f16, B /f16 /f16", "A /f64, B /f64", ("B", None)),
         # a pass of one release, or choices, that are undone
-        ("B:f16 C:f16+f16", "New:f64 B:f16 C:f16", "C"),
-        ("A:f32;4 B:f16 C:f16+f16", "A:f32;8 B:f16 C:f16", "C"),
+        ("B /f16, C /f16 /f16", "New /f64, B /f16, C /f16", ("C", None)),
+        ("A add [4], B /f16, C /f16 /f16", "A add [8], B /f16, C /f16", ("C", None)),
         # a pass of the good side only
-        ("A:f16 Old:f16+f16 C:f64+f64", "A:f16 C:f32", "Old"),
+        ("A /f16, Old /f16 /f16, C /f64 /f64", "A /f16, C add", ("Old", None)),
         # equal up to the failing pass
-        ("Tile:f16 Convert:i64 Later:i8", "Tile:f16 Convert:f16!", None),
+        ("A /f16, B /i64, Later /i8", "A /f16, B! /f16", (None, None)),
         # the first difference that is never undone: lowered to others, and none is left
+        ("A /i8, B /i8 /i4, C /i2", "A /i8 /i1, B /i8 /i1 /i4, C /i2 /i1", ("A", None)),
+        ("A /i8 /i4, B /i8", "A /i8 /i4 /i4, B /i8", (None, None)),
+        # choices come first; an attribute is dropped with its operation
+        ("Pick add [4], C /f16", "Pick add [8], C /f64", ("Pick", None)),
         (
-            "Tile:i8 Fetch:i8+i4 Lower:i2",
-            "Tile:i8+i1 Fetch:i8+i1+i4 Lower:i2+i1",
-            "Tile",
+            "Pick add [4], C /f16",
+            "New add /i8, Pick add /i8 [8], C /f64 /i8",
+            ("Pick", "New"),
         ),
-        ("Tile:i8+i4 Flatten:i8", "Tile:i8+i4+i4 Flatten:i8", None),
     ],
 )
-def test_what_weighs_more(good: str, bad: str, expected: str | None) -> None:
-    assert name_of(judge(passes(good), passes(bad)).persistent) == expected
-
-
-@pytest.mark.parametrize(
-    ("bad", "expected"),
-    [
-        # an attribute is dropped with its operation
-        ("Pick:f32;8 Lower:f64", ("Pick", None)),
-        ("New:f32+i8 Pick:f32+i8;8 Lower:f64+i8", ("Pick", "New")),
-    ],
-)
-def test_choices_come_first(bad: str, expected: tuple[str, str | None]) -> None:
-    found = judge(passes("Pick:f32;4 Lower:f16"), passes(bad))
+def test_what_weighs_more(good: str, bad: str, expected: tuple[str, str]) -> None:
+    found = judge(run(good), run(bad))
     assert (name_of(found.persistent), name_of(found.other)) == expected
