@@ -1,3 +1,4 @@
+from tests.bisect.clones import folder
 from tests.git_history.history import plain_git
 
-__all__ = ["plain_git"]
+__all__ = ["folder", "plain_git"]

@@ -1,36 +1,23 @@
-"""Ranges and engines whose compilers are a string of letters: P passes, F and G
-fail in two ways, U is untestable, X cannot be obtained, N lacks a name.
+"""Engines whose compilers are a string of letters: P passes, F and G fail in two ways,
+U is untestable, X cannot be obtained, N lacks a name.
 """
 
 from __future__ import annotations
 
 import random
-import threading
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import SimpleNamespace
 
+from tests.fake_engine import FakeEngine
 from triage.bisect.line import BisectRequest, Candidate, Line
 from triage.bisect.prior import Suspicion
 from triage.bisect.result import Bisection, BisectKind, Transition
-from triage.bisect.search import Search, find_changes, whole_search
+from triage.bisect.search import Search, whole_search
 from triage.execution.task import ProbeJob
 from triage.model.case import Case, Expectation, Input, InputKind, Target
-from triage.model.errors import EnvironmentFailure
-from triage.model.outcome import (
-    Cause,
-    Failed,
-    Failure,
-    Measured,
-    NoAnswer,
-    Outcome,
-    Passed,
-    Probe,
-)
+from triage.model.outcome import Cause, Failed, Failure, NoAnswer, Outcome, Passed
 from triage.model.revision import Commit, Revision
-from triage.toolchains.home import Progress
-from triage.toolchains.index import Release
 from triage.toolchains.registry import ToolchainRef
 
 
@@ -40,24 +27,16 @@ def case_named(name: str, *expect: Expectation) -> Case:
     return Case(name, name, "", "iree", source, program, target, expect=expect)
 
 
-def release_refs(count: int) -> tuple[ToolchainRef, ...]:
-    releases = [
-        Release("iree-base-compiler", f"1.{number}.0", "", "3.11", None, None)
-        for number in range(count)
-    ]
-    return tuple(ToolchainRef("iree", Revision(one.version), one) for one in releases)
-
-
 def index_of(revision: Revision) -> int:
     """Return the index of a candidate: commits are named c7, releases 1.7.0."""
     name = revision.name
     return int(name[1:] if name.startswith("c") else name.split(".")[1])
 
 
-def pair(found: Bisection | Transition) -> tuple[int, int]:
-    assert found.before
-    assert found.after
-    return index_of(found.before), index_of(found.after)
+def pair(change: Bisection | Transition) -> tuple[int, int]:
+    assert change.before
+    assert change.after
+    return index_of(change.before), index_of(change.after)
 
 
 def failure(letter: str, family: str = "crash") -> Failure:
@@ -77,44 +56,12 @@ def outcome(letter: str) -> Outcome:
     return Failed(failure(letter))
 
 
-@dataclass
-class LetterRegistry:
-    """Releases 1.0.0 .. 1.N-1.0, all of them installed unless `installed` has some."""
-
-    count: int
-    installed: set[int] | None = None
-
-    def releases(self, family: str) -> tuple[ToolchainRef, ...]:
-        return release_refs(self.count)
-
-    def resolve(self, text: str, family: str) -> ToolchainRef:
-        for ref in self.releases(family):
-            if ref.revision.name == text:
-                return ref
-        raise EnvironmentFailure(f"no release {text}")
-
-    def revision(self, ref: ToolchainRef) -> Revision:
-        return ref.revision
-
-    def is_installed(self, ref: ToolchainRef) -> bool:
-        return self.installed is None or index_of(ref.revision) in self.installed
-
-    def installed_releases(self, family: str) -> tuple[ToolchainRef, ...]:
-        return tuple(filter(self.is_installed, self.releases(family)))
-
-    def obtain(self, ref: ToolchainRef) -> SimpleNamespace:
-        return SimpleNamespace(identity=ref.revision.name)
-
-
-class HistoryEngine:
-    """Stands where an Engine stands, for the letters of one case or of several.
+class HistoryEngine(FakeEngine):
+    """Compilers with letters for one case or for several.
 
     A failing candidate passes as often as `false_good` says. The first probe of an end
-    never does, because it would end the bisect before it begins. `asked` lists (case,
-    index, fresh).
+    never does, because it would end the bisect before it begins.
     """
-
-    progress = Progress()
 
     def __init__(
         self,
@@ -123,44 +70,27 @@ class HistoryEngine:
         false_good: float = 0.0,
         seed: int = 0,
     ) -> None:
-        if isinstance(histories, str):
-            histories = {"case": histories}
-        self.histories, self.jobs, self.false_good = histories, jobs, false_good
-        self.registry = LetterRegistry(max(map(len, histories.values())))
-        self.asked: list[tuple[str, int, bool]] = []
-        self.compiles = 0
-        self.known: set[tuple[str, int]] = set()
-        self.stop = threading.Event()
-        self.inputs = SimpleNamespace(
-            input_of=lambda _case, _toolchain: NoAnswer(Cause.INPUT, "")
-        )
-        self._random = random.Random(seed)
+        rows = {"case": histories} if isinstance(histories, str) else histories
+        randomly = random.Random(seed)
+        self.count = max(map(len, rows.values()))
+
+        def answer(job: ProbeJob) -> Outcome:
+            letters, index = rows[job.case.name], index_of(job.ref.revision)
+            may_be_wrong = job.fresh or index not in (0, len(letters) - 1)
+            if letters[index] == "F" and may_be_wrong:
+                return outcome("FP"[randomly.random() < false_good])
+            return outcome(letters[index])
+
+        super().__init__(answer, [f"1.{n}.0" for n in range(self.count)], jobs)
 
     @property
     def indices(self) -> list[int]:
         """The candidates that were probed, in order."""
-        return [index for _, index, _ in self.asked]
+        return [index_of(job.ref.revision) for job in self.asked]
 
-    def recall(self, job: ProbeJob) -> bool:
-        return (job.case.name, index_of(job.ref.revision)) in self.known
 
-    def probe_all(self, jobs: Sequence[ProbeJob], what: str = "") -> Iterator[Probe]:
-        for job in jobs:
-            index = index_of(job.ref.revision)
-            letters = self.histories[job.case.name]
-            self.asked.append((job.case.name, index, job.fresh))
-            letter = letters[index]
-            may_be_wrong = job.fresh or index not in (0, len(letters) - 1)
-            if letter == "F" and may_be_wrong:
-                letter = "P" if self._random.random() < self.false_good else "F"
-            yield Probe(
-                job.case,
-                job.ref.revision,
-                job.ref.revision.name,
-                outcome(letter),
-                Measured(seconds=1.0),
-                cached=False,
-            )
+def release_refs(count: int) -> tuple[ToolchainRef, ...]:
+    return HistoryEngine("P" * count).releases("iree")
 
 
 @dataclass(kw_only=True)
@@ -190,10 +120,3 @@ def search_along(
         ref = ToolchainRef("iree", revision)
         candidates.append(Candidate(revision, ref, seconds, why, commits))
     return whole_search(LetterLine(request, candidates, suspicion=suspicion))
-
-
-def changes_of(letters: str, false_good: float = 0.0, seed: int = 0) -> Bisection:
-    """Search all changes along commits with these outcomes."""
-    engine = HistoryEngine(letters, 1, false_good, seed)
-    alike = [1.0] * len(letters)
-    return find_changes(search_along(engine, alike, alike))

@@ -4,47 +4,38 @@ what is on no side is skipped.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
 
-from tests.bisect.letters import HistoryEngine, case_named, index_of, release_refs
-from tests.execution.invented_programs import InventedProgram, Machine
+from tests.bisect.letters import HistoryEngine, case_named, index_of
+from tests.execution.invented_programs import Machine
 from triage.bisect.line import BisectRequest
 from triage.bisect.plan import measuring
 from triage.execution.in_turn import LEAST
 from triage.execution.number_judge import Metric, NumberJudge, engine_with_judge
 from triage.execution.task import ProbeJob
-from triage.model.case import Case
 from triage.model.errors import BadInput
-from triage.model.outcome import (
-    Failed,
-    Measured,
-    NoAnswer,
-    Outcome,
-    Passed,
-    Probe,
-)
-from triage.toolchains.registry import ToolchainRef
+from triage.model.outcome import Failed, Measured, NoAnswer, Outcome, Passed, Probe
 
 CASE = case_named("case")
-OLD, MIDDLE, NEW = release_refs(3)
+RELEASES = HistoryEngine("PPP").releases("iree")
+OLD, MIDDLE, NEW = RELEASES
 
 
-def passed(ref: ToolchainRef, **metrics: float) -> Probe:
-    measured = Measured(metrics=metrics)
-    return Probe(CASE, ref.revision, None, Passed(), measured, cached=True)
+def judged(judge: NumberJudge) -> Probe:
+    """Judge the release in the middle, whose probe is cached."""
+    probe = Probe(CASE, MIDDLE.revision, None, Passed(), cached=True)
+    return judge.judge(probe, MIDDLE)
 
 
 def run_time(true: float, machine: Machine) -> Probe:
     """Judge a program that takes so long, and 0.01 on the good toolchain."""
 
-    def measure(_case: Case, ref: ToolchainRef) -> Any:
-        return InventedProgram(machine, 0.01 if ref == OLD else true).sample
+    def measure(_: object, ref: object) -> Any:
+        return lambda: machine.seconds(0.01 if ref == OLD else true)
 
-    judge = NumberJudge(Metric("run_seconds"), OLD, 1.41, measure, 600.0)
-    return judge.judge(passed(MIDDLE), MIDDLE)
+    return judged(NumberJudge(Metric("run_seconds"), OLD, 1.41, measure, 600.0))
 
 
 @pytest.mark.parametrize("busy", [{}, {"drift": 2.0}, {"outliers": 0.2}], ids=str)
@@ -62,63 +53,52 @@ def test_the_side_of_a_run_time_is_never_wrong(busy: dict[str, float]) -> None:
     assert not slow.cached
 
 
-@dataclass
-class InventedCompiles:
-    """Stands where an `Engine` stands: compiles whose numbers are invented. made:
-    releases as they were compiled.
+def compiled(
+    metric: str, *numbers: float, machine: Machine | None = None
+) -> tuple[Outcome, list[str]]:
+    """Judge the middle one of three releases with these numbers. Return its outcome,
+    and the releases that were compiled for that.
     """
 
-    true: tuple[float, ...]
-    machine: Machine | None = None
-    made: list[str] = field(default_factory=list)
-    judge: Any = None
+    def measure(job: ProbeJob) -> Measured:
+        value = numbers[index_of(job.ref.revision)]
+        seconds = machine.seconds(value) if machine else value
+        return Measured(cpu_seconds=seconds, metrics={"spills": value})
 
-    def with_judge(self, judge: NumberJudge) -> InventedCompiles:
-        return replace(self, judge=judge)
-
-    def probe(self, job: ProbeJob) -> Probe:
-        value = self.true[index_of(job.ref.revision)]
-        self.made.append(job.ref.revision.name)
-        if self.machine:
-            value = self.machine.seconds(value)
-        measured = Measured(cpu_seconds=value, metrics={"spills": value})
-        return replace(passed(job.ref), measured=measured, cached=False)
-
-    def judged(self, metric: str) -> Outcome:
-        """Judge the revision in the middle."""
-        number = Metric(metric)
-        with engine_with_judge(self, CASE, (OLD, NEW), number, 600.0) as engine:  # type: ignore[arg-type]
-            self.made.clear()
-            middle = passed(MIDDLE, spills=self.true[1])
-            outcome: Outcome = engine.judge.judge(middle, MIDDLE).outcome  # type: ignore[union-attr]
-            return outcome
+    engine: Any = HistoryEngine("PPP")
+    engine.measure, engine.with_judge = measure, lambda judge: judge
+    with engine_with_judge(engine, CASE, (OLD, NEW), Metric(metric), 600.0) as judge:
+        engine.asked.clear()
+        outcome = judged(judge).outcome  # type: ignore[arg-type]
+        return outcome, [job.ref.revision.name for job in engine.asked]
 
 
 def test_a_compile_near_the_limit_is_repeated_in_turn_with_the_good_one() -> None:
-    near = InventedCompiles((1.0, 1.5, 1.5), Machine(1))
-    assert isinstance(near.judged("cpu_seconds"), Failed)
-    assert len(near.made) >= 2 * LEAST
-    far = InventedCompiles((1.0, 30.0, 25.0), Machine(1))
-    assert isinstance(far.judged("cpu_seconds"), Failed)
-    assert far.made == ["1.0.0", "1.1.0"]
+    near, names = compiled("cpu_seconds", 1.0, 1.5, 1.5, machine=Machine(1))
+    assert isinstance(near, Failed)
+    assert len(names) >= 2 * LEAST
+    far, names = compiled("cpu_seconds", 1.0, 30.0, 25.0, machine=Machine(1))
+    assert isinstance(far, Failed)
+    assert names == ["1.0.0", "1.1.0"]
 
 
 @pytest.mark.parametrize(
-    ("true", "fails"),
+    ("numbers", "fails"),
     [
         ((4.0, 5.0, 16.0), False),
         ((0.0, 0.0, 16.0), False),
         ((0.0, 1.0, 16.0), True),
     ],
 )
-def test_a_number_is_bad_beyond_halfway(true: tuple[float, ...], fails: bool) -> None:
-    assert isinstance(InventedCompiles(true).judged("spills"), Failed) is fails
+def test_a_number_is_bad_beyond_halfway(numbers: list[float], fails: bool) -> None:
+    outcome, _ = compiled("spills", *numbers)
+    assert isinstance(outcome, Failed) is fails
 
 
 @pytest.mark.parametrize(("metric", "new"), [("spills", 1.005), ("cpu_seconds", 1.0)])
 def test_ends_with_similar_numbers_cannot_be_bisected(metric: str, new: float) -> None:
     with pytest.raises(BadInput, match="differ too little"):
-        InventedCompiles((1.0, 1.0, new)).judged(metric)
+        compiled(metric, 1.0, 1.0, new)
 
 
 REQUEST = BisectRequest(HistoryEngine("PF"), CASE)  # type: ignore[arg-type]
@@ -129,14 +109,8 @@ def test_a_limit_is_a_threshold_of_the_case() -> None:
         assert measured.case.thresholds == (("artifact_bytes", 9.0),)
     with measuring(REQUEST, None, None, None, None, 1.0) as measured:
         assert measured is REQUEST
-
-
-@pytest.mark.parametrize(
-    ("after", "metric"), [(None, "artifact_bytes"), ("1.1.0", "run_seconds")]
-)
-def test_without_good_and_bad_or_for_a_time_a_limit_says_nothing(
-    after: str | None, metric: str
-) -> None:
-    limited = measuring(REQUEST, "1.0.0", after, metric, 9.0, 1.0)
-    with pytest.raises(BadInput, match=r"--good|--above"), limited:
-        pass
+    # without good and bad, or for a time, it says nothing
+    for after, metric in ((None, "artifact_bytes"), ("1.1.0", "run_seconds")):
+        limited = measuring(REQUEST, "1.0.0", after, metric, 9.0, 1.0)
+        with pytest.raises(BadInput, match=r"--good|--above"), limited:
+            pass

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -30,8 +31,12 @@ input: p.c
 """
 
 
+def compiler(letter: str, number: int, programs: Mapping[str, str] = PROGRAMS) -> str:
+    return f"import sys\n\n{programs[letter]}\n# {number}\n"
+
+
 def repository(
-    letters: str, folder: Path, programs: dict[str, str] = PROGRAMS
+    letters: str, folder: Path, programs: Mapping[str, str] = PROGRAMS
 ) -> list[str]:
     """Write a commit for each letter; B has no compiler. Return the shas."""
     history = History.begin(folder)
@@ -40,18 +45,16 @@ def repository(
         if letter == "B":
             (folder / "tinyc.py").unlink(missing_ok=True)
         else:
-            text = f"import sys\n\n{programs[letter]}\n# {number}\n"
-            history.write("tinyc.py", text)
+            history.write("tinyc.py", compiler(letter, number, programs))
         shas.append(history.commit(f"change {number} (#{100 + number})"))
     return shas
 
 
-def write_case(folder: Path, recipe: str = RECIPE) -> Path:
-    """Write the project file, a program and its recipe, which is returned."""
+def write_case(folder: Path, recipe: str = RECIPE) -> None:
+    """Write the project file, a program and its recipe."""
     (folder / "triage.yaml").write_text(COPIED)
     (folder / "p.c").write_text("int x;\n")
     (folder / "r.yaml").write_text(recipe)
-    return folder / "r.yaml"
 
 
 def answered(

@@ -34,8 +34,8 @@ def plain_git(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @dataclass
 class History:
-    """A work tree. Commits are a minute apart, from 2025-06-01 12:00 on, unless a date
-    is given.
+    """A work tree. There are two commits a day from 2025-06-01 12:00 UTC on, unless a
+    date is given.
     """
 
     path: Path
@@ -88,7 +88,7 @@ class History:
         return self.head()
 
     def now(self) -> str:
-        return f"2025-06-01T{12 + self.count // 60:02}:{self.count % 60:02}:00+00:00"
+        return f"@{1748736000 + 43200 * self.count} +0000"
 
     def head(self) -> str:
         return self.git("rev-parse", "HEAD")

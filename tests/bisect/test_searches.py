@@ -1,0 +1,266 @@
+"""The search along releases and commits: it never names a wrong culprit, and asks few
+compilers.
+"""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from tests.bisect import letters
+from tests.bisect.letters import HistoryEngine, case_named, index_of, pair, search_along
+from triage.bisect.history import Histories, histories
+from triage.bisect.line import BisectRequest
+from triage.bisect.plan import bisect_between
+from triage.bisect.result import Answer, Bisection, BisectKind
+from triage.bisect.search import find_changes
+from triage.model.errors import BadInput
+from triage.model.outcome import Cause, Exit
+
+REGRESSION, FIX = BisectKind
+Ends = tuple[int | None, int | None]
+ALL = (None, None)
+
+
+def bisect_releases(
+    engine: HistoryEngine, kind: BisectKind = REGRESSION, ends: Ends = ALL
+) -> Bisection:
+    names = [None if index is None else f"1.{index}.0" for index in ends]
+    request = BisectRequest(engine, case_named("case"), kind=kind)  # type: ignore[arg-type]
+    return bisect_between(request, *names)
+
+
+@pytest.mark.parametrize(
+    ("history", "kind", "ends", "cause", "reason", "most"),
+    [
+        # an end cannot be obtained
+        ("XPFF", REGRESSION, (0, 3), Cause.TOOLCHAIN, "1.0.0 cannot be tested", 4),
+        ("XXXX", REGRESSION, ALL, Cause.TOOLCHAIN, "no release could be tested", 4),
+        ("PPFX", REGRESSION, (None, 3), Cause.TOOLCHAIN, "1.3.0 cannot be tested", 4),
+        # it ends alike everywhere
+        (60 * "F", REGRESSION, (10, 20), Cause.NOT_FOUND, "it fails at both ends", 2),
+        (60 * "P", REGRESSION, (10, 20), Cause.NOT_FOUND, "it compiles at both", 2),
+        (60 * "F", REGRESSION, ALL, Cause.NOT_FOUND, "it fails at both ends", 8),
+        (60 * "P", REGRESSION, ALL, Cause.NOT_FOUND, "it compiles at both ends", 8),
+        # who asks for a fix wants all releases to be tried
+        (16 * "P", FIX, ALL, Cause.NOT_FOUND, "it compiles at both ends", 16),
+    ],
+)
+def test_a_bisect_without_an_answer_says_why_and_ends_soon(
+    history: str, kind: BisectKind, ends: Ends, cause: Cause, reason: str, most: int
+) -> None:
+    engine = HistoryEngine(history)
+    engine.installed = {"1.0.0", "1.59.0"}
+    answer = bisect_releases(engine, kind, ends)
+    assert (answer.status, answer.cause) == (Answer.INCONCLUSIVE, cause)
+    assert (answer.reason or "").startswith(reason)
+    tried = len(set(engine.indices))
+    assert tried <= most
+    assert tried == most or kind is REGRESSION
+
+
+@pytest.mark.parametrize(
+    ("kind", "after", "installed"),
+    [
+        # a short window is found among installed releases
+        (REGRESSION, None, None),
+        # who asks for a fix wants all releases to be tried
+        (FIX, None, ()),
+        (FIX, 15, ()),
+    ],
+)
+@given(window=st.integers(1, 14))
+def test_a_window_of_one_release_is_found(
+    kind: BisectKind, after: int | None, installed: tuple[str, ...] | None, window: int
+) -> None:
+    engine = HistoryEngine("P" * window + "F" + "P" * (15 - window))
+    engine.installed = installed
+    answer = bisect_releases(engine, kind, (None, after))
+    assert answer.status is Answer.CULPRIT
+    around = [(window - 1, window), (window, window + 1)]
+    found = [pair(change) for change in (answer, answer.fixed) if change]
+    assert found == around[kind is FIX :]
+
+
+def test_exchanged_ends_are_told_which_is_first() -> None:
+    with pytest.raises(BadInput, match="needs --good before --bad, and --find fix"):
+        bisect_releases(HistoryEngine("PPFF"), FIX, (3, 0))
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    st.text("PFGU", min_size=2, max_size=40),
+    st.integers(1, 4),
+    st.sampled_from(BisectKind),
+)
+# the part before the fix is searched after the fix was
+@example("PFFFFUUPPPP", 1, REGRESSION)
+def test_an_answer_about_releases_is_always_true(
+    history: str, jobs: int, kind: BisectKind
+) -> None:
+    engine = HistoryEngine(history, jobs)
+    answer = bisect_releases(engine, kind)
+    assert sum(not job.fresh for job in engine.asked) <= len(history)
+    if answer.status is Answer.INCONCLUSIVE:
+        assert answer.reason
+        assert not answer.suspects
+        return
+    assert answer.failure
+    reference = answer.failure.failure_class[-1]
+    other = "FG".replace(reference, "")
+    broke, changed, fixed = answer.broke, answer.changed, answer.fixed
+    if answer.kind is FIX:
+        assert fixed in (None, broke)
+        changes = [(broke, "FG", "P"), (changed, reference, "FGP")]
+    else:
+        assert (fixed is not None) == (history.rstrip("U")[-1:] == "P")
+        changes = [(broke, "P", "FG"), (changed, other, reference), (fixed, "FG", "P")]
+    for change, old, new in changes:
+        if change:
+            first, last = pair(change)
+            assert history[first] in old
+            assert history[last] in new
+            assert set(history[first + 1 : last]) <= {"U"}
+            assert (change.status is Answer.CULPRIT) == (last == first + 1)
+    claimed = [change for change in (broke, changed) if change] or [fixed]
+    is_culprit = all(each and each.status is Answer.CULPRIT for each in claimed)
+    assert (answer.status is Answer.CULPRIT) == is_culprit
+    assert answer.confirmed
+
+
+def search_commits(history: str, false_good: float = 0.0, seed: int = 0) -> Bisection:
+    """Search all changes along commits with these outcomes."""
+    alike = [1.0] * len(history)
+    engine = HistoryEngine(history, 1, false_good, seed)
+    return find_changes(search_along(engine, alike, alike))
+
+
+def suspects_of(answer: Bisection) -> set[int]:
+    return set(map(index_of, answer.suspects))
+
+
+@settings(max_examples=500, deadline=None)
+@given(
+    st.text("PPPFFFGNUX", max_size=60),
+    st.sampled_from(["F", "N"]),
+    st.sampled_from(BisectKind),
+    st.integers(1, 4),
+    st.integers(0, 1 << 32),
+)
+def test_both_changes_of_commits_are_true_and_the_best_possible(
+    inside: str, last: str, kind: BisectKind, jobs: int, seed: int
+) -> None:
+    """Prices and suspicions are of any kind, those of the culprit included. X is known
+    to have no compiler.
+    """
+    history = f"P{inside}{last}"
+    line = history if kind is REGRESSION else history[::-1]
+    randomly = random.Random(seed)
+    prices = [randomly.choice((0.0, 5.0, 1800.0)) for _ in line]
+    suspicion = [randomly.gammavariate(0.3, 1) + 1e-4 for _ in line]
+    shut = [index for index, letter in enumerate(line) if letter == "X"]
+    engine = HistoryEngine(line, jobs)
+    answer = find_changes(search_along(engine, prices, suspicion, kind, shut))
+    assert not set(engine.indices) & set(shut)
+    assert answer.status is not Answer.INCONCLUSIVE
+    assert abs(sum(suspect.probability for suspect in answer.suspects) - 1) < 0.01
+    assert answer.broke
+    assert answer.broke.confirmed
+
+    def at(change: Any) -> tuple[int, int, str]:
+        """Return the pair as if it were one of a regression, and what is between."""
+        first, final = pair(change)
+        if kind is FIX:
+            first, final = len(line) - 1 - final, len(line) - 1 - first
+        return first, final, history[first + 1 : final]
+
+    # any failure and any refusal counts as not passing
+    first, final, between = at(answer.broke)
+    assert history[first] == "P"
+    assert history[final] in "FGN"
+    assert set(between) <= {*"UX"}
+    is_exact = final == first + 1
+    assert (answer.broke.status is Answer.CULPRIT) == is_exact
+    # this failure: what is refused says nothing about it
+    if last == "N":
+        assert answer.changed is None
+        return
+    low, high, between = at(answer)
+    assert history[low] in "PG"
+    assert history[high] == "F"
+    # not each of a stretch of refusals is probed
+    assert set(between) <= {*"UX"} or "N" in between
+    assert (answer.status is Answer.CULPRIT) == (high == low + 1 and is_exact)
+    assert first <= low
+    assert (answer.changed is None) == ((first, final) == (low, high))
+
+
+@pytest.mark.parametrize("runs", [4, pytest.param(500, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("fails", [0.4, 0.5, 0.6, 0.75])
+def test_a_failure_that_comes_and_goes_since_its_culprit_is_not_blamed_on_a_later_commit(
+    fails: float, runs: int
+) -> None:
+    confirmed = wrong = 0
+    for seed in range(runs):
+        randomly = random.Random(seed)
+        count = randomly.choice((16, 64, 200))
+        culprit = randomly.randrange(1, count)
+        history = "P" * culprit + "F" * (count - culprit)
+        answer = search_commits(history, 1 - fails, seed)
+        confirmed += answer.confirmed
+        wrong += answer.confirmed and culprit not in suspects_of(answer)
+    assert wrong <= 0.005 * confirmed
+    assert confirmed >= (0.9 * runs if fails > 0.7 else 0)
+
+
+@pytest.mark.parametrize(
+    ("family", "count", "most"),
+    [("codegen", 2, 4), ("codegen", 40, 12), ("crash", 2, 11), ("crash", 40, 20)],
+)
+def test_a_culprit_costs_few_probes_and_most_where_a_failure_may_come_and_go(
+    family: str, count: int, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(letters.failure, "__defaults__", (family,))
+    for culprit in range(1, count):
+        answer = search_commits("P" * culprit + "F" * (count - culprit))
+        assert answer.status is Answer.CULPRIT
+        assert suspects_of(answer) == {culprit}
+        assert answer.probes <= most
+
+
+def test_a_search_ends_soon_if_no_compiler_can_be_obtained_between_its_ends() -> None:
+    answer = search_commits("P" + "X" * 38 + "F")
+    assert (answer.status, answer.confirmed) == (Answer.SUSPECTS, False)
+    assert answer.unanswered
+    assert answer.unanswered.cause is Cause.ENVIRONMENT
+    assert answer.probes <= 7
+
+
+@settings(max_examples=200)
+@given(
+    st.lists(st.text("PFU", min_size=9, max_size=9), min_size=1, max_size=4),
+    st.sets(st.integers(0, 8)),
+)
+def test_histories_report_true_changes_and_use_known_results(
+    rows: list[str], known: set[int]
+) -> None:
+    patterns = {f"case-{number}": row for number, row in enumerate(rows)}
+    engine: Any = HistoryEngine(patterns)
+    engine.recall = lambda job: (
+        job.case.name == "case-0" and index_of(job.ref.revision) in known
+    )
+    answer = histories(engine, [*map(case_named, patterns)], engine.releases("iree"))
+    assert Histories(answer).exit is Exit.OK  # it says how each ended
+    states = {"passed": "P", "failed": "F", "untestable": "U"}
+    for history in answer:
+        for change in history.changes:
+            low, high = map(index_of, (change.before, change.after))
+            inside = patterns[history.case][low : high + 1]
+            assert inside == states[change.from_] + states[change.to]
+    asked = [(job.case.name, index_of(job.ref.revision)) for job in engine.asked]
+    assert len(asked) == len(set(asked))
+    assert {("case-0", index) for index in known} <= set(asked)
