@@ -79,16 +79,9 @@ class History:
         self.git("add", "--all")
         words = "commit --quiet --allow-empty --allow-empty-message --cleanup=verbatim"
         data = subject.encode()
-        self.git(*words.split(), "--file=-", date=date or self.now(), data=data)
+        date = date or f"@{1748736000 + 43200 * self.count} +0000"
+        self.git(*words.split(), "--file=-", date=date, data=data)
         return self.head()
-
-    def merge(self, other: str, subject: str = "merge") -> str:
-        self.count += 1
-        self.git("merge", "--quiet", "--no-ff", "-m", subject, other, date=self.now())
-        return self.head()
-
-    def now(self) -> str:
-        return f"@{1748736000 + 43200 * self.count} +0000"
 
     def head(self) -> str:
         return self.git("rev-parse", "HEAD")

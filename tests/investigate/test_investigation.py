@@ -1,30 +1,43 @@
-"""From a night's new failures to culprits, reproducers and issue drafts; the compilers
-are small programs.
+"""From new failures to culprits, reproducers and issue drafts; the compilers are small
+programs.
 """
 
 from __future__ import annotations
 
 import json
+import re
 import shlex
 import signal
 import subprocess
+import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.bisect.clones import request_in
+from tests.bisect.tiny_compiler import repository
+from tests.conftest import ROOT, Triage
 from tests.fake_releases import (
     FakeReleases,
-    environment,
     fake_releases,
     write_case,
     write_project,
 )
-from tests.nightly.test_nightly_stopped import started
+from tests.nights.documents import FAILURES, case_result, night
+from tests.programs import write_program
+from triage.bisect.result import Answer
+from triage.investigate import investigation
+from triage.investigate.result import FailureCluster, StepResult
+from triage.reduce.result import IssueDraft
+from triage.report.issue import issue_markdown
 
-NIGHTLY = "triage nightly cases -t latest -b 1.1.0 --jobs 2 --investigate --out out"
+Json = dict[str, Any]
+Investigate = Callable[..., list[Json]]
+NIGHTLY = "nightly cases -t latest -b 1.1.0 --jobs 2 --investigate --out out"
 CASES = {
     "steady": (),
     "breaks": ("breaks-3",),
@@ -42,151 +55,274 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FakeReleases]:
 
 
 @pytest.fixture
-def releases(served: FakeReleases, tmp_path: Path) -> FakeReleases:
+def releases(
+    served: FakeReleases,
+    home: Path,
+    workplace: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> FakeReleases:
+    monkeypatch.setenv("TRIAGE_INDEX_URL", served.url)
     served.log.unlink(missing_ok=True)
     for name, words in CASES.items():
-        write_case(tmp_path / "cases", name, *words)
+        write_case(workplace / "cases", name, *words)
     return served
 
 
-def night_of(folder: Path, releases: FakeReleases, line: str) -> dict[str, Any]:
-    """Run a nightly, in which cases fail, and return its report."""
-    env = environment(releases, folder / "home")
-    words = shlex.split(line)
-    done = subprocess.run(words, cwd=folder, env=env, stderr=subprocess.PIPE, text=True)
-    assert done.returncode == 1, done.stderr
-    return report(folder)
+@pytest.fixture
+def out(workplace: Path) -> Path:
+    return workplace / "out"
 
 
-def report(folder: Path) -> dict[str, Any]:
-    answer: dict[str, Any] = json.loads((folder / "out" / "nightly.json").read_text())
-    return answer
+@pytest.fixture
+def investigate(triage: Triage, out: Path) -> Investigate:
+    """Runs a nightly, in which cases fail, and returns its report."""
+
+    def call(line: str = NIGHTLY) -> Json:
+        done = triage(*shlex.split(line))
+        assert done.returncode == 1, done.stderr
+        return json.loads((out / "nightly.json").read_text())
+
+    return call
 
 
-def issue_of(folder: Path, cluster: dict[str, Any]) -> str:
-    return (folder / "out" / cluster["issue"]).read_text()
-
-
-def names(change: dict[str, Any]) -> tuple[str, str]:
+def names(change: Json) -> tuple[str, str]:
     return change["before"]["name"], change["after"]["name"]
 
 
-def culprits(night: dict[str, Any]) -> dict[str, tuple[str, str]]:
+def culprits(report: Json) -> dict[str, tuple[str, str]]:
     """The revisions around the culprit of each case."""
     return {
         name: names(cluster["culprit"])
-        for cluster in night["clusters"]
+        for cluster in report["clusters"]
         for name in cluster["cases"]
     }
 
 
-def statuses(cluster: dict[str, Any]) -> dict[str, str]:
+def statuses(cluster: Json) -> dict[str, str]:
     return {step["step"]: step["status"] for step in cluster["steps"]}
 
 
 @pytest.mark.slow
 def test_each_cluster_ends_with_culprit_reproducer_and_issue(
-    releases: FakeReleases, tmp_path: Path
+    releases: FakeReleases, investigate: Investigate, out: Path
 ) -> None:
-    night = night_of(tmp_path, releases, NIGHTLY)
+    report = investigate()
     at, after = ("1.2.0", "1.3.0"), ("1.3.0", "1.4.0")
-    assert culprits(night) == {"alike": at, "breaks": at, "later": after}
-    first, second = night["clusters"]
+    assert culprits(report) == {"alike": at, "breaks": at, "later": after}
+    first, second = report["clusters"]
     # the first that fails as fast
     assert (first["representative"], second["representative"]) == ("alike", "later")
     assert sorted(first["cases"]) == ["alike", "breaks"]
     assert first["confirmed"] == ["breaks"]
     assert first["different"] == second["cases"] == ["later"]
     assert second["id"] == f"{first['id']}.2"
-    for cluster in night["clusters"]:
+    for cluster in report["clusters"]:
         steps = statuses(cluster)
         # the compiler has no options that print IR
-        assert (steps["bisect"], steps["attribute"]) == ("done", "failed")
-        assert steps["reduce"] == "done"
-        first_bad = cluster["culprit"]["after"]["name"]
-        replays = cluster["replays"]
-        bad = [version for version in releases.versions if version >= first_bad]
-        assert [name for name in replays if replays[name] == "reproduces"] == bad
-        program = tmp_path / "out" / cluster["reproducer"] / "input.mlir"
-        issue = issue_of(tmp_path, cluster)
-        assert program.read_text().strip() in issue
-        assert first_bad in issue
+        assert steps["bisect"] == steps["reduce"] == "done"
+        assert steps["attribute"] == "failed"
         assert "left" not in steps.values()
-    assert night["regressed"][0]["bisections"][0]["after"]["name"] == "1.3.0"
+        first_bad = cluster["culprit"]["after"]["name"]
+        bad = [version for version in releases.versions if version >= first_bad]
+        replays = cluster["replays"]
+        assert [name for name in replays if replays[name] == "reproduces"] == bad
+        program = (out / cluster["reproducer"] / "input.mlir").read_text()
+        issue = (out / cluster["issue"]).read_text()
+        assert program.strip() in issue
+        assert first_bad in issue
+    assert report["regressed"][0]["bisections"][0]["after"]["name"] == "1.3.0"
 
 
 @pytest.mark.slow
 def test_what_a_budget_leaves_is_listed_with_the_line_that_does_it(
-    releases: FakeReleases, tmp_path: Path
+    releases: FakeReleases, investigate: Investigate, out: Path
 ) -> None:
-    night = night_of(tmp_path, releases, f"{NIGHTLY} --budget 0.001s")
-    cluster = night["clusters"][0]
-    names_of_steps = ["bisect", "narrow", "confirm", "attribute", "remedy", "reduce"]
-    assert statuses(cluster) == dict.fromkeys(names_of_steps, "left")
+    report = investigate(f"{NIGHTLY} --budget 0.001s")
+    cluster = report["clusters"][0]
+    steps = ["bisect", "narrow", "confirm", "attribute", "remedy", "reduce"]
+    assert statuses(cluster) == dict.fromkeys(steps, "left")
     # what the two toolchains say is not lost
     assert names(cluster["culprit"]) == ("1.1.0", "1.5.0")
     assert not cluster["culprit"]["confirmed"]
-    assert "286720 bytes" in issue_of(tmp_path, cluster)
-    assert night["investigation"]["budget_seconds"] == 0.001
-    assert not night["partial"]
-    line = night["investigation"]["command"].partition(" --budget")[0]
-    [first, _] = night_of(tmp_path, releases, line)["clusters"]
-    assert "last good: 1.2.0" in issue_of(tmp_path, first)
+    assert "286720 bytes" in (out / cluster["issue"]).read_text()
+    assert report["investigation"]["budget_seconds"] == 0.001
+    assert not report["partial"]
+    line = report["investigation"]["command"].partition(" --budget")[0]
+    [first, _] = investigate(line.removeprefix("triage "))["clusters"]
+    assert "last good: 1.2.0" in (out / first["issue"]).read_text()
 
 
 @pytest.mark.slow
 def test_a_second_run_continues_and_compiles_nothing_else(
-    releases: FakeReleases, tmp_path: Path
+    releases: FakeReleases, investigate: Investigate, workplace: Path, out: Path
 ) -> None:
-    def is_reducing() -> bool:
-        programs = {digest for _, digest in releases.events("start")}
-        return (tmp_path / "out" / "nightly.json").is_file() and len(programs) > 5
-
-    running = started(tmp_path, releases, f"exec {NIGHTLY}")
-    while not is_reducing():
+    program = [sys.executable, "-c", "from triage.cli import main; main()"]
+    words = [*program, *NIGHTLY.split()]
+    running = subprocess.Popen(
+        words, cwd=workplace, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    # until it reduces
+    while len({digest for _, digest in releases.events("start")}) <= 5:
         assert running.poll() is None, running.communicate()
         time.sleep(0.005)
     running.send_signal(signal.SIGTERM)
     _, message = running.communicate(timeout=60)
     assert running.returncode == 130, message
-    night = report(tmp_path)
-    assert night["partial"]
-    assert night["stopped"] == "interrupted"
-    assert night["clusters"][0]["culprit"]["after"]["name"] == "1.3.0"
-    assert "left" in [statuses(cluster)["reduce"] for cluster in night["clusters"]]
-    [line] = [line for line in message.splitlines() if line.startswith("  triage ")]
-    night = night_of(tmp_path, releases, line)
-    assert not night["partial"]
-    assert culprits(night)["later"] == ("1.3.0", "1.4.0")
+    report = json.loads((out / "nightly.json").read_text())
+    assert report["partial"]
+    assert report["stopped"] == "interrupted"
+    assert report["clusters"][0]["culprit"]["after"]["name"] == "1.3.0"
+    assert "left" in [statuses(cluster)["reduce"] for cluster in report["clusters"]]
+    [line] = re.findall(r"^  triage (.*)", message, re.MULTILINE)
+    report = investigate(line)
+    assert not report["partial"]
+    assert culprits(report)["later"] == ("1.3.0", "1.4.0")
     known = set(releases.events("start"))
-    night_of(tmp_path, releases, NIGHTLY)
+    investigate()
     assert set(releases.events("start")) == known  # a pair is confirmed anew
 
 
 @pytest.mark.slow
-def test_a_pair_of_releases_is_narrowed_by_nightlies(tmp_path: Path) -> None:
-    write_case(tmp_path / "cases", "breaks", "breaks-4")
-    write_case(tmp_path / "cases", "later", "breaks-5", "private")
-    write_case(tmp_path / "cases", "changed", "breaks-0", "differs-3")
-    with fake_releases(
-        tmp_path / "releases", count=2, nightlies=5, then_released=True
-    ) as releases:
-        write_project(tmp_path, releases)
-        night = night_of(tmp_path, releases, NIGHTLY)
+def test_a_pair_of_releases_is_narrowed_by_nightlies(
+    home: Path,
+    workplace: Path,
+    out: Path,
+    investigate: Investigate,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    write_case(workplace / "cases", "breaks", "breaks-4")
+    write_case(workplace / "cases", "later", "breaks-5", "private")
+    write_case(workplace / "cases", "changed", "breaks-0", "differs-3")
+    folder = workplace / "releases"
+    with fake_releases(folder, 2, nightlies=5, then_released=True) as releases:
+        monkeypatch.setenv("TRIAGE_INDEX_URL", releases.url)
+        write_project(workplace, releases)
+        report = investigate()
         days = {
-            name: tuple(end[-2:] for end in ends)
-            for name, ends in culprits(night).items()
+            name: " ".join(end[-2:] for end in ends)
+            for name, ends in culprits(report).items()
         }
-        assert days == {
-            "breaks": ("02", "03"),
-            "later": ("03", "04"),
-            "changed": ("01", "02"),
-        }
-        for cluster in night["clusters"]:
+        assert days == {"breaks": "02 03", "later": "03 04", "changed": "01 02"}
+        for cluster in report["clusters"]:
             steps = statuses(cluster)
             assert {steps[name] for name in ("bisect", "narrow", "reduce")} == {"done"}
             assert names(cluster["release_culprit"]) == ("1.1.0", "1.2.0")
-            assert "between 1.1.0" in issue_of(tmp_path, cluster)
+            assert "between 1.1.0" in (out / cluster["issue"]).read_text()
         known = set(releases.events("start"))
-        night_of(tmp_path, releases, NIGHTLY)
+        investigate()
         assert set(releases.events("start")) == known
+
+
+@pytest.mark.parametrize("is_narrowed", [True, False])
+def test_a_pair_of_toolchains_is_bisected_by_the_commits_between_them(
+    is_narrowed: bool, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    history = "PPPPPGGGFFFF"
+    shas = repository(history, folder / "clone")
+    states = dict(zip(shas, history, strict=True))
+    ends = {"1.0.0": shas[0], "2.0.0": shas[-1]}
+    request = request_in(folder / "clone", states, ends)
+    engine, case = request.engine, request.case
+    old, new = engine.registry.releases("iree")
+    work = investigation.Investigation(engine, (old, new), {}, repo=request.repo)
+    record = FailureCluster(signature="", cases=[case.name])
+    cluster = investigation.ClusterInvestigation(work, record, case, pair=(old, new))
+    if not is_narrowed:
+        monkeypatch.setattr(investigation, "_are_releases", lambda _: False)
+    assert (cluster.narrow if is_narrowed else cluster.bisect)() is None
+    culprit = cluster.record.culprit
+    assert culprit
+    assert (culprit.status, culprit.confirmed) == (Answer.CULPRIT, True)
+    assert culprit.broke
+    assert culprit.broke.after.commit == shas[5]
+    assert cluster.pair
+    assert [ref.revision.commit for ref in cluster.pair] == shas[7:9]
+    assert [suspect.pull_request for suspect in culprit.suspects] == [108]
+
+
+# Drafts of issues
+
+LINES = "".join(f"keep {number}\n" for number in range(12))
+RECIPE = """name: sized
+compiler: command
+input: program.txt
+command: ["{toolchain}/compile", "{input}"]
+"""
+BAD = """#!/bin/sh
+grep -q keep "$1" || exit 0
+echo "$1:1:1: error: the program needs $(wc -c < "$1") bytes" >&2
+exit 1
+"""
+SIZED = "nightly sized.yaml -t path:bad -b path:good --investigate --out out"
+
+
+@pytest.fixture
+def sized(workplace: Path, home: Path) -> None:
+    """A program that fails; the message has the size of the program."""
+    write_program(workplace / "good" / "compile", "#!/bin/sh\nexit 0\n")
+    write_program(workplace / "bad" / "compile", BAD)
+    (workplace / "program.txt").write_text(LINES)
+    (workplace / "sized.yaml").write_text(RECIPE)
+
+
+def test_a_draft_has_a_program_and_a_command_though_nothing_was_reduced(
+    sized: None, investigate: Investigate, out: Path
+) -> None:
+    [cluster] = investigate(f"{SIZED} --budget 0.001s")["clusters"]
+    assert statuses(cluster)["reduce"] == "left"
+    assert cluster["draft"]["files"] == {"input.txt": LINES}
+    draft = (out / cluster["issue"]).read_text()
+    for text in (LINES, "/compile' input.txt", f"needs {len(LINES)} bytes"):
+        assert text in draft
+
+
+def test_a_draft_is_the_text_of_the_reproducer_with_the_number_of_the_original(
+    sized: None, investigate: Investigate, out: Path
+) -> None:
+    [cluster] = investigate(SIZED)["clusters"]
+    draft = (out / cluster["issue"]).read_text()
+    [small] = cluster["draft"]["files"].values()
+    assert len(small) < len(LINES)
+    _, happened, steps, *others = re.split(r"^### ", draft, flags=re.MULTILINE)
+    original, reduced = (f"needs {len(text)} bytes" for text in (LINES, small))
+    assert original in happened
+    assert reduced not in "".join([happened, *others])
+    assert reduced in steps
+    assert original not in steps
+    readme = (out / cluster["reproducer"] / "README.md").read_text()
+    headings = [re.findall(r"^### .*", text, re.MULTILINE) for text in (draft, readme)]
+    assert headings[0] == headings[1]
+    assert steps[steps.index("`input.txt`") :] in readme
+
+
+def test_what_is_too_long_or_binary_is_named_and_what_is_long_is_folded() -> None:
+    record = night(1, {}, cases=[case_result("a", "F")])
+    line = "module {}\n"
+    files = {"weights.bin": None, "short.mlir": line, "long.mlir": line * 200}
+    draft = IssueDraft(files, "compile short.mlir", headline=FAILURES["F"].headline)
+    [cluster] = record.clusters
+    whole = replace(cluster, draft=draft, steps=[StepResult("reduce", "left")])
+    text = issue_markdown(whole, record)
+    assert "`weights.bin`" in text
+    assert "<summary>long.mlir, 200 lines</summary>" in text
+    assert text.index("short.mlir") < text.index("<details>")
+
+
+@pytest.mark.real
+@pytest.mark.slow
+def test_a_draft_shows_the_operation_that_its_error_is_about(
+    shared_home: Path, investigate: Investigate, out: Path
+) -> None:
+    """Also where releases print another syntax: those before 3.4.0 one of attention that
+    newer ones do not read.
+    """
+    recipe = ROOT / "recipes" / "llama-attention-aggressive-fusion.yaml"
+    line = f"nightly {recipe} -t 3.3.0 -b 3.2.0 --reduce --out out"
+    [cluster] = investigate(line)["clusters"]
+    draft = cluster["draft"]
+    place = re.search(r"input\.mlir:(\d+):(\d+): error", draft["error"])
+    assert place
+    line, column = map(int, place.groups())
+    message = draft["files"]["input.mlir"].splitlines()[line - 1][column - 1 :]
+    assert message.strip('"').startswith("iree_linalg_ext.attention")
+    assert (out / cluster["reproducer"] / "input.mlir").is_file()

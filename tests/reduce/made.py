@@ -67,40 +67,35 @@ OTHER = Failure(
 )
 
 
-def outcome(letter: str) -> Outcome:
-    """P compiles, F fails, G fails in another way, U is untestable."""
-    match letter:
-        case "P":
-            return Passed()
-        case "F":
-            return Failed(OVERFLOW)
-        case "G":
-            return Failed(OTHER)
-        case _:
-            return NoAnswer(Cause.FLAG, "does not know the flag --iree-y")
+OUTCOMES: dict[str, Outcome] = {
+    "P": Passed(),
+    "F": Failed(OVERFLOW),
+    "G": Failed(OTHER),
+    "U": NoAnswer(Cause.FLAG, "does not know the flag --iree-y"),
+}
 
 
 def probes(letters: str, case: Case = CASE) -> tuple[Probe, ...]:
-    """Versions 3.0.0, 3.1.0 and so on, an outcome for each letter."""
-    names = {f"3.{index}.0": f"{index:040x}" for index in range(len(letters))}
-    measured = Measured(1.0)
+    """Return a probe for each letter, on versions 3.0.0, 3.1.0 and so on."""
+    revisions = [
+        Revision(f"3.{index}.0", f"{index:040x}") for index in range(len(letters))
+    ]
     return tuple(
-        Probe(case, Revision(name, commit), name, outcome(letter), measured)
-        for (name, commit), letter in zip(names.items(), letters, strict=True)
+        Probe(case, revision, revision.name, OUTCOMES[letter], Measured(1.0))
+        for revision, letter in zip(revisions, letters, strict=True)
     )
 
 
-def reproducer(
-    letters: str = "PUFFPG", bad: int = 2, good: str | None = "3.0.0", case: Case = CASE
-) -> Reproducer:
-    """Version 3.`bad`.0 is the one it was reduced on."""
+def reproducer(letters: str = "PUFFPG", case: Case = CASE) -> Reproducer:
+    """The first version that fails is the one it was reduced on."""
     tried = probes(letters, case)
+    bad = tried[letters.index("F")]
     return Reproducer(
         reduction=Reduction(
             small=case,
             failure=OVERFLOW,
-            bad=tried[bad].revision,
-            good=Revision(good) if good else None,
+            bad=bad.revision,
+            good=Revision("3.0.0"),
             program=PROGRAM,
             sizes=SizeChange(740, 3),
             lines=SizeChange(900, 5),
@@ -109,7 +104,7 @@ def reproducer(
             seconds=31.26,
             probes=tried,
         ),
-        bad=tried[bad],
+        bad=bad,
         compile=StandaloneCompile(
             case=case,
             source="input.mlir",
@@ -119,7 +114,7 @@ def reproducer(
                 "--iree-hip-target=gfx942",
                 "--iree-x=a b",
             ),
-            version=tried[bad].version,
+            version=bad.version,
             packages=("iree-base-compiler==3.2.0",),
             failure_class=OVERFLOW.failure_class,
         ),

@@ -29,15 +29,24 @@ def numbers(items: Iterable[int]) -> TextProgram:
     return TextProgram(CASE, list(map(str, items)))
 
 
-def left_in(candidate: Program) -> set[int]:
-    assert isinstance(candidate, TextProgram)
-    return set(map(int, candidate.lines))
+def of_numbers(fails: Answer, passes: Answer = lambda _: True) -> FakeTest:
+    """Return a test of the numbers that are left."""
+
+    def left_in(candidate: Program) -> set[int]:
+        return set(map(int, candidate.content.split()))
+
+    return FakeTest(
+        lambda candidate: fails(left_in(candidate)),
+        lambda candidate: passes(left_in(candidate)),
+    )
 
 
-def problem_of(size: int, fails: Answer, jobs: int = 1) -> ReductionProblem:
-    """The numbers below `size`, and a test of those that are left."""
-    test = FakeTest(lambda candidate: fails(left_in(candidate)))
-    return ReductionProblem(numbers(range(size)), test, jobs)
+def left(test: FakeTest, jobs: int = 1, size: int = 60) -> set[int]:
+    """Reduce the numbers below `size`."""
+    problem = ReductionProblem(numbers(range(size)), test, jobs)
+    problem.run(drop_lines)
+    problem.run(drop_lines)
+    return set(map(int, problem.current.content.split()))
 
 
 @settings(max_examples=40, deadline=None)
@@ -51,22 +60,25 @@ def test_no_item_can_be_left_out_whatever_the_number_of_jobs(
         threading.Event().wait(luck.random() / 2000)
         return wanted <= items and (hash((seed, *sorted(items))) % 4 > 0)
 
-    def left(jobs: int) -> set[int]:
-        problem = problem_of(60, fails, jobs)
-        drop_lines(problem)
-        return left_in(problem.current)
-
-    one, four = left(1), left(4)
-    assert one == four
-    for item in one:
-        assert not fails(one - {item})
+    small = left(of_numbers(fails))
+    assert left(of_numbers(fails), jobs=4) == small
+    for item in small:
+        assert not fails(small - {item})
 
 
 def test_a_pass_that_keeps_nothing_ends() -> None:
-    problem = problem_of(1000, lambda items: len(items) == 1000)
-    drop_lines(problem)
-    assert isinstance(problem.test, FakeTest)
-    assert problem.test.asked < 400
+    test = of_numbers(lambda items: len(items) == 1000)
+    assert len(left(test, size=1000)) == 1000
+    assert test.asked < 400
+
+
+@settings(deadline=None)
+@given(NUMBERS, NUMBERS, st.integers(1, 2))
+def test_the_result_fails_and_the_good_toolchain_compiles_it(
+    wanted: set[int], needed: set[int], jobs: int
+) -> None:
+    test = of_numbers(lambda items: wanted <= items, lambda items: needed <= items)
+    assert left(test, jobs) == wanted | needed
 
 
 class WaitingTest(FakeTest):
@@ -98,20 +110,5 @@ def test_ctrl_c_ends_every_compile_under_way() -> None:
         problem.take_first(numbers([number]) for number in range(2))
     # A thread that starts while Ctrl-C arrives is not known to its pool, which does not
     # wait for it.
-    assert test.ended.acquire(timeout=20)
-    assert test.ended.acquire(timeout=20)
-
-
-@settings(deadline=None)
-@given(NUMBERS, NUMBERS, st.integers(1, 2))
-def test_the_result_fails_and_the_good_toolchain_compiles_it(
-    wanted: set[int], needed: set[int], jobs: int
-) -> None:
-    test = FakeTest(
-        lambda candidate: wanted <= left_in(candidate),
-        lambda candidate: needed <= left_in(candidate),
-    )
-    problem = ReductionProblem(numbers(range(60)), test, jobs)
-    problem.run(drop_lines)
-    problem.run(drop_lines)
-    assert left_in(problem.current) == wanted | needed
+    for _ in range(2):
+        assert test.ended.acquire(timeout=20)
