@@ -8,24 +8,17 @@ differ from the one before it.
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from tests.bisect.letters import (
-    LetterRegistry,
-    case_named,
-    index_of,
-    outcome,
-    search_along,
-)
+from tests.bisect.letters import case_named, index_of, outcome, search_along
+from tests.fake_engine import FakeEngine
 from tests.guards.histories import World
 from triage.bisect.line import BisectRequest
 from triage.bisect.plan import bisect_between
 from triage.bisect.result import BisectKind
 from triage.bisect.search import find_changes
 from triage.execution.task import ProbeJob
-from triage.model.outcome import Measured, Probe
-from triage.toolchains.home import Progress
+from triage.model.outcome import Outcome
 
 
 @dataclass(frozen=True)
@@ -42,47 +35,28 @@ class Found:
     """Whether the failure was seen where it occurs sometimes."""
 
 
-@dataclass
-class FlakyEngine:
-    """Stands where an Engine stands. `asked`: the index of each probe that was not
-    cached.
-    """
+class FlakyEngine(FakeEngine):
+    """Stands where an Engine stands. `compiles`: the probes that were not cached."""
 
-    world: World
-    seed: int
-    asked: list[int] = field(default_factory=list)
-    seen_before: bool = False
-    progress = Progress()
+    def __init__(self, world: World, seed: int) -> None:
+        randomly = random.Random(seed)
+        cached: dict[int, str] = {}
+        self.seen_before = False
 
-    def __post_init__(self) -> None:
-        self.jobs = self.world.jobs
-        self.registry = LetterRegistry(len(self.world.letters), set())
-        self._random = random.Random(self.seed)
-        self._cached: dict[int, str] = {}
-
-    def recall(self, job: ProbeJob) -> None:
-        return None
-
-    def probe_all(self, jobs: Sequence[ProbeJob], what: str = "") -> Iterator[Probe]:
-        for job in jobs:
+        def answer(job: ProbeJob) -> Outcome:
             index = index_of(job.ref.revision)
-            cached = not job.fresh and index in self._cached
-            if not cached:
-                self.asked.append(index)
-                letter = self.world.letters[index]
-                is_wrong = self._random.random() < self.world.rates[index]
+            if job.fresh or index not in cached:
+                self.compiles += 1
+                letter = world.letters[index]
+                is_wrong = randomly.random() < world.rates[index]
                 wrong = {"P": "F", "p": "F", "F": "P", "G": "P"}
                 right = letter.upper()
-                self._cached[index] = wrong.get(letter, right) if is_wrong else right
+                cached[index] = wrong.get(letter, right) if is_wrong else right
                 self.seen_before |= letter == "p" and is_wrong
-            yield Probe(
-                job.case,
-                job.ref.revision,
-                None,
-                outcome(self._cached[index]),
-                Measured(seconds=1.0),
-                cached=cached,
-            )
+            return outcome(cached[index])
+
+        names = [f"1.{index}.0" for index in range(len(world.letters))]
+        super().__init__(answer, names, world.jobs, installed=())
 
 
 def search(world: World, seed: int) -> Found:
@@ -102,4 +76,4 @@ def search(world: World, seed: int) -> Found:
         index_of(revision) if revision else -1
         for revision in (answer.before, answer.after)
     )
-    return Found(answer.confirmed, before, after, len(engine.asked), engine.seen_before)
+    return Found(answer.confirmed, before, after, engine.compiles, engine.seen_before)
