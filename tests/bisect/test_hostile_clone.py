@@ -161,7 +161,7 @@ def test_what_a_partial_clone_lacks_is_not_fetched_by_its_programs(
 def test_a_pipe_among_its_files_does_not_hang(
     hostile: HostileClone, triage: Triage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(repository, "_FIRST_ANSWER", 1.0)
+    monkeypatch.setattr(repository, "_FIRST_TIMEOUT", 1.0)
     config = hostile.history.path / ".git" / "config"
     config.unlink()
     os.mkfifo(config)
