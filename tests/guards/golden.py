@@ -15,8 +15,6 @@ import yaml
 from tests.conftest import ROOT
 
 FOLDER = Path(__file__).parent / "golden"
-REWRITE = "TRIAGE_REWRITE_GOLDEN"
-
 # what a generator of a recipe wrote
 GENERATED = re.compile(r"TMP/\S+/[0-9a-f]{64}\.mlir")
 
@@ -58,6 +56,6 @@ def check(name: str, value: Any, shape: str, *folders: Path) -> None:
         text = text.replace(str(folder), "TMP")
     text = GENERATED.sub("INPUT.mlir", text.replace(str(ROOT), "ROOT"))
     path = FOLDER / f"{name}.json"
-    if os.environ.get(REWRITE):
+    if os.environ.get("TRIAGE_REWRITE_GOLDEN"):
         path.write_text(text + "\n")
     assert json.loads(text) == json.loads(path.read_text()), f"differs from {path.name}"

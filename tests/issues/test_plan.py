@@ -12,8 +12,8 @@ import yaml
 
 from tests.nights.documents import case_result
 from tests.nights.documents import night as night_of
-from triage.investigate.result import CaseChangeKind, ClusterKey, StepResult
-from triage.model.outcome import Failure
+from tests.nights.test_site import FIX
+from triage.investigate.result import ClusterKey, StepResult
 from triage.model.revision import Revision
 from triage.nightly.issues import (
     FailureRange,
@@ -32,13 +32,14 @@ DATES = {
     "3.3.0": "2025-07-01",
     "3.4.0": "2025-08-01",
 }
-KEY = ClusterKey("iree", "llvm-cpu", "s")
+KEY = ClusterKey("iree", "llvm-cpu", "legalize:x")
+# the letter of a case, and that of the baseline
 ENDINGS = {
-    "new": ("F", "s", CaseChangeKind.REGRESSED),
-    "other": ("F", "other", CaseChangeKind.REGRESSED),
-    "failing": ("F", "s", CaseChangeKind.FAILING),
-    "expected": ("X", "s", CaseChangeKind.KNOWN),
-    "passing": ("P", None, CaseChangeKind.PASSING),
+    "new": "FP",
+    "other": "GP",
+    "failing": "FF",
+    "expected": "XP",
+    "passing": "PP",
 }
 ROWS = yaml.safe_load(Path(__file__).with_name("plan.yaml").read_text())
 
@@ -50,11 +51,7 @@ def revision(name: str) -> Revision:
 
 def night(endings: dict[str, str], new: str = "3.3.0", old: str = "3.2.0") -> Night:
     """Return a night whose cases end so."""
-    cases = []
-    for name, ending in endings.items():
-        letter, kind, change = ENDINGS[ending]
-        failure = Failure(kind, kind, kind, "headline") if kind else None
-        cases.append(case_result(name, letter, failure=failure, change=change))
+    cases = [case_result(name, *ENDINGS[ending]) for name, ending in endings.items()]
     ends = {"toolchain": revision(new), "baseline": revision(old)}
     return night_of(1, {}, cases=cases, **ends)
 
@@ -117,6 +114,12 @@ def test_an_investigation_of_a_later_night_is_told_once() -> None:
     body = with_marker(f"{known.marker.text()}\nbody", change.marker)
     assert marker_in(body) == change.marker
     assert planned(after("done"), replace(known, marker=change.marker)) == []
+
+
+def test_nobody_files_what_is_fixed() -> None:
+    result = night({"a": "new"})
+    fixed = replace(result.clusters[0], culprit=FIX)
+    assert planned(replace(result, clusters=[fixed])) == []
 
 
 @pytest.mark.parametrize(

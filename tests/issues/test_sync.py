@@ -81,7 +81,8 @@ def test_a_failure_lives_through_its_issue(hub: LoopbackIssues) -> None:
     for day, ending in enumerate(("new", "new", "passing", "passing", "new"), 1):
         after_day(hub, day, ending)
     [issue] = hub.issues.values()
-    assert (issue["state"], issue["title"]) == ("open", "s: headline")
+    title = "legalize: failed to legalize operation 'x'"
+    assert (issue["state"], issue["title"]) == ("open", title)
     assert issue["labels"] == [{"name": "triage"}]
     # one issue; two comments, each with a change of state
     assert (len(hub.comments[1]), len(hub.writes())) == (2, 5)

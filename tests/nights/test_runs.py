@@ -9,7 +9,6 @@ import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-from xml.etree import ElementTree
 
 import pytest
 
@@ -21,6 +20,7 @@ from tests.fake_releases import (
     write_case,
     write_project,
 )
+from tests.nightly.test_night import junit_results
 from triage.execution.engine import Engine
 from triage.execution.task import Task
 
@@ -51,11 +51,9 @@ class Nightly:
     def changes(self) -> dict[str, str]:
         return {case["case"]: case["change"] for case in self.report["cases"]}
 
-    def skipped(self) -> list[str]:
-        """Return the cases that JUnit's report skips."""
-        suite = ElementTree.parse(self.folder / "out" / "nightly.xml")
-        cases = suite.findall(".//skipped/..")
-        return [case.get("name", "") for case in cases]
+    @property
+    def junit(self) -> dict[str, str]:
+        return junit_results((self.folder / "out" / "nightly.xml").read_text())
 
 
 @pytest.fixture
@@ -101,7 +99,7 @@ def test_a_failure_that_the_baseline_cannot_read_is_red_in_one_night(
     nightly.run(1)
     nightly.run(2)
     assert (nightly.changes, nightly.report["clusters"]) == ({"crashes": "known"}, [])
-    assert nightly.skipped() == ["crashes"]
+    assert nightly.junit == {"crashes": "skipped"}
     nightly.write("crashes", "read-from-1", "breaks-4")
     nightly.run(3)
     assert nightly.changes == {"crashes": "untestable"}
@@ -144,7 +142,7 @@ def test_an_internal_error_ends_one_case(
     assert nightly.changes == {"broken": "untestable", "steady": "passing"}
     assert "ZeroDivisionError" in nightly.report["cases"][0]["reason"]
     assert not nightly.report["partial"]
-    assert nightly.skipped() == ["broken"]
+    assert nightly.junit == {"broken": "skipped", "steady": "passed"}
 
 
 def test_a_local_build_is_bisected_among_nightlies_by_the_version_that_it_reports(
@@ -210,7 +208,8 @@ def test_nights_of_five_releases(
     asked("site")
     index = (workplace / "public" / "index.html").read_text()
     assert "<h1><em>1 new failure</em> in IREE 1.5.0</h1>" in index
-    rows = re.findall(r"<li>\s*<div><h3>", index.partition('class="after"')[0])
-    assert len(rows) == 2
+    rows = re.split(r"<li>\s*<div><h3>", index.partition('class="after"')[0])[1:]
+    chip = '<span class="chip new">new</span>'
+    assert [chip in row for row in rows] == [True, False]
     cells = re.findall(r'<a href="nights/(\d+)\.html" class="bad"', index)
     assert cells == ["2", "3", "5"]

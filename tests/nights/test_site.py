@@ -13,7 +13,7 @@ import pytest
 
 from tests.nights.conftest import Site
 from tests.nights.documents import case_result, failure, night, nightly_name, nights
-from triage.bisect.result import Answer, Bisection, BisectKind
+from triage.bisect.result import Answer, Bisection, BisectKind, Transition
 from triage.investigate.result import ClusterKey, StepResult
 from triage.model.revision import Revision
 from triage.nightly.result import Night
@@ -23,6 +23,9 @@ LEGALIZE = f"failures/{ClusterKey('iree', 'llvm-cpu', 'legalize:x').id}"
 DONE = StepResult("reduce", "done")
 ENDS = (Revision("3.10.0"), Revision("3.11.0"))
 FIX = Bisection("breaks", BisectKind.FIX, Answer.CULPRIT, *ENDS)
+# a budget ended before the release with the fix was known exactly
+FIXED = Transition(*ENDS, failure("legalize"), confirmed=False, suspects=())
+GONE = replace(FIX, kind=BisectKind.REGRESSION, fixed=FIXED)
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\x1b[31m\u2028"
 
 
@@ -115,26 +118,13 @@ def test_an_issue_is_linked_on_its_server(
     assert set(links) == ({address} if address else set())
 
 
-def test_the_first_page_begins_with_what_broke_and_what_to_do(site: Site) -> None:
-    records = nights({"breaks": "PPF", "crashes": "PPG", "fine": "PPP"})
-    records[-1].clusters[0] = replace(records[-1].clusters[0], steps=[DONE])
-    page = (site(*records) / "index.html").read_text()
-    assert "<h1><em>2 new failures</em> in IREE 3.10.0rc20260103</h1>" in page
-    [verdict] = re.findall(r'<p class="track bad">(.*?)</p>', page)
-    assert "2 of 3 cases newly fail on" in verdict
-    assert "(2 failures)" in verdict
-    failures = page.partition('<ul class="failures">')[2].partition("</ul>")[0]
-    assert failures.count('<span class="chip new">new</span>') == 2
-    buttons = re.findall('class="button first".*?>(.*?)</button>', failures)
-    assert buttons == ["Copy issue"]
-
-
 @pytest.mark.parametrize(
     ("known", "button"),
     [
         ({"steps": [DONE]}, "Copy issue"),
-        ({"culprit": FIX}, "Upgrade to 3.11.0"),
-        ({}, "Copy command"),
+        ({"steps": [DONE], "culprit": FIX}, "Upgrade to 3.11.0"),
+        ({"steps": [DONE], "culprit": GONE}, "Upgrade to 3.11.0"),
+        ({"steps": [StepResult("bisect", "left")]}, "Copy command"),
     ],
 )
 def test_the_page_of_a_failing_case_begins_with_its_to_do(
