@@ -13,6 +13,8 @@ import pytest
 
 from tests.conftest import Triage
 from tests.programs import write_program
+from triage.compilers.registry import load_cases
+from triage.execution.engine import open_engine
 
 RECIPE = """name: mine
 compiler: command
@@ -60,3 +62,13 @@ def workshop(tmp_path: Path, home: Path, triage: Triage) -> Workshop:
     (tmp_path / "program.txt").write_text("a program with weights.bin\n")
     workshop.write_recipe()
     return workshop
+
+
+def generated_input(recipe: Path) -> Path:
+    """Return the program that a generator makes for a recipe. No toolchain is needed.
+    Raises NoTask if there is none.
+    """
+    no_toolchain: Any = None
+    [case] = load_cases([recipe])
+    with open_engine([case]) as engine:
+        return engine.inputs.prepare(case, no_toolchain).path

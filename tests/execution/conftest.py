@@ -1,5 +1,3 @@
-"""A cluster for the tests of this folder."""
-
 from __future__ import annotations
 
 from collections.abc import Iterator
@@ -8,10 +6,12 @@ from pathlib import Path
 import pytest
 
 from tests.execution.cluster_lab import Lab
+from tests.workshop import workshop  # noqa: F401
 
 
 @pytest.fixture
 def lab(tmp_path: Path) -> Iterator[Lab]:
+    """A cluster without workers."""
     lab = Lab(tmp_path)
     lab.scheduler()
     try:

@@ -4,17 +4,11 @@ that slows down meanwhile.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from types import SimpleNamespace
-from typing import Any
-
-import numpy as np
+from dataclasses import dataclass
+from random import Random
 
 from triage.model.outcome import NoAnswer
 from triage.model.revision import Revision
-from triage.toolchains.home import Progress
-
-RUNNER: Any = SimpleNamespace(progress=Progress())
 
 
 @dataclass
@@ -29,22 +23,16 @@ class Machine:
     drift: float = 0.0
     outliers: float = 0.0
     runs: int = 0
-    random: np.random.Generator = field(init=False)
 
     def __post_init__(self) -> None:
-        self.random = np.random.default_rng(self.seed)
+        self.random = Random(self.seed)
 
     def seconds(self, true: float) -> float:
         self.runs += 1
-        slowed = 1 + self.drift * min(self.runs, 100) / 100
-        busy = (
-            1 + 3 * self.random.random()
-            if self.random.random() < self.outliers
-            else 1.0
-        )
-        return float(
-            true * slowed * busy * np.exp(self.noise * self.random.standard_normal())
-        )
+        true *= 1 + self.drift * min(self.runs, 100) / 100
+        if self.random.random() < self.outliers:
+            true *= 1 + 3 * self.random.random()
+        return true * self.random.lognormvariate(0, self.noise)
 
 
 @dataclass(eq=False)
@@ -52,7 +40,7 @@ class InventedProgram:
     """Stands where a `TimedProgram` stands."""
 
     machine: Machine
-    true: float
+    true: float = 0.01
     bytes: int = 100
     dispatches: int | None = 1
     toolchain: Revision | None = None

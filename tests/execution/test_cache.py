@@ -5,8 +5,8 @@ from __future__ import annotations
 import random
 import shutil
 import sqlite3
+from collections.abc import Callable
 from contextlib import closing
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -18,30 +18,21 @@ from triage.model.execution import Captured, Ending, Execution, PassName
 COUNT = 40
 
 
-def record(key: str = "k") -> Record:
+@cache
+def record(number: int) -> Record:
+    # Random text does not compress: rows of some hundred bytes, and every tenth larger
+    # than a page.
+    noise = random.Random(number).randbytes(4000 if number % 10 == 0 else 100).hex()
     execution = Execution(
-        ("iree-compile",),
+        ("cc", noise),
         Ending.EXITED,
         1,
         stderr=Captured("error: x", "tail", 7),
         failing_pass=PassName("SomePass", "iree-some-pass"),
         flaky=True,
     )
-    return Record(key, "case", "3.3.0", execution)
-
-
-@cache
-def numbered(number: int) -> Record:
-    # Random text does not compress: rows of some hundred bytes, and every tenth larger
-    # than a page.
-    noise = random.Random(number).randbytes(4000 if number % 10 == 0 else 100).hex()
-    plain = record(f"key{number}")
-    return replace(
-        plain,
-        case_name=f"case{number % 4}",
-        toolchain=f"3.{number % 5}.0",
-        execution=replace(plain.execution, argv=("cc", noise)),
-    )
+    names = f"key{number}", f"case{number % 4}", f"3.{number % 5}.0"
+    return Record(*names, execution)
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +40,7 @@ def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("evidence") / "evidence.db"
     with closing(ResultCache(path)) as store:
         for number in range(COUNT):
-            store.add(numbered(number))
+            store.add(record(number))
     return path
 
 
@@ -64,8 +55,8 @@ def test_what_another_version_wrote_is_not_found(path: Path) -> None:
         db.execute(f"PRAGMA user_version = {version - 1}")
     with closing(ResultCache(path)) as store, closing(ResultCache(path)) as other:
         assert store.find_all("key1") == [None]
-        other.add(record())
-        assert store.find_all("k") == [record().execution]
+        other.add(record(100))
+        assert store.find_all("key100") == [record(100).execution]
 
 
 SLOW = [pytest.param(seed, marks=pytest.mark.slow) for seed in range(20, 300)]
@@ -82,10 +73,10 @@ def test_a_flipped_bit_is_a_miss_or_a_new_file(path: Path, seed: int) -> None:
     path.write_bytes(data)
     with closing(ResultCache(path)) as store:
         for number in place.sample(range(COUNT), 10):
-            [found] = store.find_all(f"key{number}")
-            assert found in (None, numbered(number).execution)
+            [execution] = store.find_all(f"key{number}")
+            assert execution in (None, record(number).execution)
         store.newest_of("case1")
-        store.add(record())
+        store.add(record(100))
 
 
 @pytest.mark.parametrize(
@@ -98,14 +89,14 @@ def test_a_flipped_bit_is_a_miss_or_a_new_file(path: Path, seed: int) -> None:
     ],
 )
 def test_a_corrupt_file_is_deleted_and_the_run_goes_on(
-    path: Path, damage: object
+    path: Path, damage: Callable[[bytes], bytes]
 ) -> None:
-    path.write_bytes(damage(path.read_bytes()))  # type: ignore[operator]
+    path.write_bytes(damage(path.read_bytes()))
     warnings: list[str] = []
     with closing(ResultCache(path, warnings.append)) as store:
         store.find_all("key1")
-        store.add(numbered(100))
+        store.add(record(100))
         store.newest_of("case0")
-        assert store.find_all("key100") == [numbered(100).execution]
-    assert len(warnings) == 1
-    assert str(path) in warnings[0]
+        assert store.find_all("key100") == [record(100).execution]
+    [warning] = warnings
+    assert str(path) in warning

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.execution.test_inputs import contents_in
 from tests.programs import write_program
 from triage.compilers.base import Compiler, Description
 from triage.compilers.invocation import Invocation, IrPrinter, Runner
@@ -26,6 +25,7 @@ from triage.model.execution import Limits
 from triage.model.outcome import Cause, Failed
 from triage.model.revision import Capabilities, Revision, Toolchain
 from triage.processes.sealing import Seal
+from triage.toolchains.contents import Contents
 from triage.toolchains.home import MANIFEST, Home, Workspace
 from triage.toolchains.registry import ToolchainRef
 
@@ -64,7 +64,7 @@ class ScriptFamily(Compiler):
     folders = "any"
 
     def locate(self, root: Path) -> Path | None:
-        return root / "compiler"
+        raise NotImplementedError
 
     def describe(self, program: Path, seal: Seal) -> Description:
         raise NotImplementedError
@@ -81,28 +81,29 @@ class Laboratory:
     folder: Path
 
     def __post_init__(self) -> None:
-        (self.folder / "m.mlir").write_text("module {}")
-        write_program(self.folder / "compiler", COMPILER)
+        program = write_program(self.folder / "compiler", COMPILER)
+        source, revision = self.folder / "m.mlir", Revision("1.0.0")
+        source.write_text("module {}")
         self.evidence = ResultCache(self.home / "evidence.db")
-        names = ("script", Revision("1.0.0"), "identity")
-        places = (self.folder, self.folder / "compiler")
-        reads = (self.folder,)
-        self.toolchain = Toolchain(*names, *places, Capabilities(), "1.0.0", reads)
-        source = Input(self.folder / "m.mlir", InputKind.MLIR)
+        places = ("identity", self.folder, program, Capabilities(), "1.0.0")
+        self.toolchain = Toolchain("script", revision, *places, (self.folder,))
         words = ("m", "m", "", "script", self.folder / "m.yaml")
-        self.case = Case(*words, source, Target("llvm-cpu"), limits=Limits(timeout=60))
-        self.job = ProbeJob(self.case, ToolchainRef("script", Revision("1.0.0")))
+        program_text, target = Input(source, InputKind.MLIR), Target("llvm-cpu")
+        self.case = Case(*words, program_text, target, limits=Limits(timeout=60))
+        self.job = ProbeJob(self.case, ToolchainRef("script", revision))
         self.engine = self.another_engine()
 
     def another_engine(self) -> Engine:
         """Return an engine as another process with the same home has it."""
+        workspace = Workspace(Home(self.home))
         registry: Any = SimpleNamespace(
-            home=Home(self.home),
+            home=workspace.home,
             runtime=lambda toolchain, _: toolchain.root,
             obtain=lambda _ref: self.toolchain,
             resolve=lambda _rev, _family: None,
-            workspace=Workspace(Home(self.home)),
-            contents=contents_in(self.home),
+            is_installed=lambda _ref: True,
+            workspace=workspace,
+            contents=Contents(workspace),
         )
         families = {"script": ScriptFamily()}
         return Engine(registry, families, self.evidence, threading.Event())
@@ -115,8 +116,8 @@ class Laboratory:
     def runs(self) -> list[str]:
         return (self.folder / "runs").read_text().splitlines()
 
-    def failure(self, job: ProbeJob | None = None) -> Failed:
-        outcome = self.engine.probe(job or self.job).outcome
+    def failure(self) -> Failed:
+        outcome = self.engine.probe(self.job).outcome
         assert isinstance(outcome, Failed)
         return outcome
 
@@ -151,9 +152,6 @@ def test_a_cached_probe_has_the_case_of_its_job(
 ) -> None:
     kernels = SimpleNamespace(count_options=lambda _: [])
     monkeypatch.setattr(ScriptFamily, "kernels", kernels)
-    monkeypatch.setattr(
-        lab.engine.registry, "is_installed", lambda _: True, raising=False
-    )
     lab.plan(FAILS)
     for cached in (False, True):
         [probe] = lab.engine.probe_all([replace(lab.job, resources=True)])
@@ -172,22 +170,21 @@ def test_a_kill_from_outside_is_not_recorded(lab: Laboratory) -> None:
     assert not lab.evidence.newest_of("m")
 
 
-@pytest.mark.parametrize("is_whole", [True, False])
+@pytest.mark.parametrize(
+    ("sizes", "cause"), [({}, Cause.RECIPE), ({"a.py": 0}, Cause.ENVIRONMENT)]
+)
 def test_the_answer_of_an_install_that_is_damaged_meanwhile_is_not_kept(
-    tmp_path: Path, is_whole: bool
+    tmp_path: Path, sizes: dict[str, int], cause: Cause
 ) -> None:
     root = tmp_path / "toolchains" / "script-1.0.0"
-    root.mkdir(parents=True)
     lab = Laboratory(tmp_path, root)
     lab.plan(f'rm -f "$here/a.py"; {MISSES_A_MODULE}')
     (root / "a.py").touch()
-    sizes = {} if is_whole else {"a.py": 0}
     manifest = {"folder": root.name, "release": None, "files": sizes}
     (root / MANIFEST).write_text(json.dumps(manifest))
     probes = [lab.engine.probe(lab.job) for _ in range(2)]
-    cause = Cause.RECIPE if is_whole else Cause.ENVIRONMENT
     assert [probe.outcome.cause for probe in probes] == [cause, cause]
-    assert [probe.cached for probe in probes] == [False, is_whole]
+    assert [probe.cached for probe in probes] == [False, not sizes]
 
 
 RUNS = """#!/bin/sh
@@ -205,10 +202,8 @@ def test_results_that_depend_on_unwritten_memory_are_remembered(
     np.save(lab.folder / "other.npy", np.zeros(2, dtype="f4"))
     write_program(lab.folder / "program", RUNS)
     lab.plan(COMPILES)
-    case = replace(lab.case, run=RunSpec())
+    case, kept = replace(lab.case, run=RunSpec()), lab.folder / "kept"
     for engine in (lab.engine, lab.another_engine()):
         with pytest.raises(NoTask, match="memory"):
-            reference_results(
-                engine, case, lab.toolchain, Reference("1.0.0"), lab.folder / "kept"
-            )
+            reference_results(engine, case, lab.toolchain, Reference("1.0.0"), kept)
     assert len(lab.runs) == 1

@@ -96,6 +96,30 @@ def test_a_command_does_not_wait_for_what_it_left_behind(tmp_path: Path) -> None
     assert (execution.status, execution.stdout.text) == (0, "first\nlast\n")
 
 
+MIB = 1 << 20
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "exec cat /dev/zero > out",
+        "for n in 1 2 3 4; do head -c 3M /dev/zero > $n; done; sleep 300",
+        "mkdir $TMPDIR/deep; for n in 1 2 3 4; do head -c 3M /dev/zero > $TMPDIR/deep/$n; done",
+    ],
+)
+def test_one_file_many_files_and_temporary_files_are_over_the_limit(
+    tmp_path: Path, code: str
+) -> None:
+    execution = ran(["sh", "-c", code], tmp_path, output=8 * MIB)
+    assert execution.ending is Ending.OVER_OUTPUT
+
+
+def test_less_than_the_limit_is_no_problem(tmp_path: Path) -> None:
+    (tmp_path / "before").write_bytes(bytes(32 * MIB))
+    command = ["sh", "-c", "head -c 6M /dev/zero > out"]
+    assert ran(command, tmp_path, output=8 * MIB).ok
+
+
 # Daemons
 
 

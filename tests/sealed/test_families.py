@@ -16,7 +16,8 @@ import pytest
 
 from tests.conftest import Asked, Triage
 from tests.programs import write_program
-from tests.sealed.conftest import generated_input, needs_seal
+from tests.sealed.conftest import needs_seal
+from tests.workshop import generated_input
 from triage.processes import sealing
 
 pytestmark = [

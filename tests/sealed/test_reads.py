@@ -16,8 +16,8 @@ import pytest
 
 from tests.conftest import Asked
 from tests.programs import until
-from tests.sealed.conftest import generated_input, needs_seal
-from tests.workshop import Workshop
+from tests.sealed.conftest import needs_seal
+from tests.workshop import Workshop, generated_input
 
 pytestmark = [pytest.mark.usefixtures("strictly_sealed"), needs_seal]
 
@@ -158,11 +158,13 @@ def test_a_file_that_changes_meanwhile_leaves_no_answer(
     shop: Workshop, home: Path, name: str
 ) -> None:
     """The compiler cannot change it; the user does."""
-    shop.write_compiler(COMPILER.replace("touch", "sleep 0.2; touch"))
+    file = shop.folder / name
+    waits = f"until grep -q x {file}; do sleep 0.01; done"
+    shop.write_compiler(f"{waits}{COMPILER}")
 
     def change_while_it_compiles() -> None:
         until(lambda: [*home.glob("scratch/*")])
-        rewrite(shop.folder / name)
+        rewrite(file)
 
     with ThreadPoolExecutor(1) as user:
         user.submit(change_while_it_compiles)
