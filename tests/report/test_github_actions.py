@@ -1,4 +1,4 @@
-"""Errors, job summary and outputs for GitHub Actions."""
+"""Errors, job summary and outputs for GitHub Actions, and the text of an issue."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import pytest
 
 from tests.nightly.test_night import night_of
 from triage.nightly.result import Night
+from triage.report.issue import issue_markdown
 from triage.report.night import (
     SUMMARY_BYTES,
     outputs,
@@ -22,6 +23,7 @@ from triage.report.night import (
 from triage.report.printable import PrintedStream
 
 EVIL = "50%\r\n::error::x\n##[error]y\n::set-output name=a::b,c:d\x1b[31m\u202e<<end"
+BEFORE = "before<<x\ny\nx\n"
 
 
 @pytest.fixture
@@ -33,7 +35,7 @@ def parsed(line: str) -> tuple[str, dict[str, str], str]:
     """Read a workflow command as the runner does."""
     match = re.fullmatch(r"::(\w+)(?: ([^:]*))?::(.*)", line)
     assert match, line
-    pairs = dict(pair.split("=", 1) for pair in (match[2] or "").split(",") if pair)
+    pairs = dict(pair.split("=", 1) for pair in match[2].split(","))
     return match[1], {name: unquote(text) for name, text in pairs.items()}, match[3]
 
 
@@ -53,19 +55,18 @@ def test_errors_name_recipes_and_summary_and_outputs_are_appended(
     monkeypatch.setattr(sys, "stderr", PrintedStream(stream))
     files = {name: tmp_path / name for name in ("GITHUB_STEP_SUMMARY", "GITHUB_OUTPUT")}
     for file in files.values():
-        file.write_text("before<<x\ny\nx\n")
+        file.write_text(BEFORE)
     reports = {"markdown": EVIL, "json": "out/nightly.json"}
     cases = [replace(case, source=f"recipes/{case.case}.yaml") for case in night.cases]
-    hostile = replace(night, reports=reports, cases=cases)
-    show_on_github(hostile, {name: str(file) for name, file in files.items()})
+    night = replace(night, reports=reports, cases=cases)
+    show_on_github(night, {name: str(file) for name, file in files.items()})
     lines = list(map(parsed, stream.getvalue().splitlines()))
     named = [(name, properties["file"]) for name, properties, _ in lines]
     assert named == [("error", "recipes/a.yaml"), ("error", "recipes/c.yaml")]
     assert lines[0][2].endswith("%0Aa, b")
-    summary = files["GITHUB_STEP_SUMMARY"].read_text()
-    assert summary.startswith("before<<x\ny\nx\n# IREE 1.1.0 against 1.0.0")
+    summary, text = (file.read_text() for file in files.values())
+    assert summary.startswith(f"{BEFORE}# IREE 1.1.0 against 1.0.0")
     # as the runner reads it
-    text = files["GITHUB_OUTPUT"].read_text()
     pairs = re.findall(r"(?ms)^([\w-]+)<<(\S+)\n(.*?)\n\2\n", text)
     values = {name: value for name, _, value in pairs}
     assert set(values) == {"before", *outputs(night)}
@@ -82,3 +83,12 @@ def test_a_summary_fits_into_what_github_shows(night: Night, tmp_path: Path) -> 
     for _ in range(2):
         show_on_github(replace(night, cases=many), {"GITHUB_STEP_SUMMARY": str(path)})
         assert SUMMARY_BYTES - 5000 < path.stat().st_size <= SUMMARY_BYTES
+
+
+def test_only_a_new_failure_is_said_to_pass_on_the_baseline(night: Night) -> None:
+    """A list of nights keeps no cases of known failures."""
+    cluster = night.clusters[0]
+    new, known = night.cases[0], night.cases[3]
+    for cases, passes in (([], False), ([known], False), ([new], True)):
+        text = issue_markdown(cluster, replace(night, cases=cases))
+        assert ("It passes with" in text) is passes
