@@ -27,12 +27,13 @@ from triage.cli.interactive_bisect import read_journal
 from triage.compilers.pasted_text import RecipeRequest
 from triage.compilers.recipe_start import start_from_text
 from triage.compilers.registry import recipe_families
-from triage.execution.cache import ResultCache, record_reader
+from triage.execution.cache import Record, ResultCache
 from triage.mlir.fingerprint import DumpReader
 from triage.mlir.generic_form import UnparsableError, parse_module, print_module
 from triage.model.content import Address
 from triage.model.errors import BadFiles
 from triage.model.outcome import Failure
+from triage.recipes.document import schema_of
 from triage.recipes.loader import load_recipes
 from triage.toolchains.home import Home, Workspace
 from triage.toolchains.install import Package
@@ -115,7 +116,7 @@ def evidence(data: bytes, folder: Path) -> object:
     with closing(ResultCache(folder / "evidence.db")) as store:
         for line in data.decode("utf-8", "replace").splitlines():
             with suppress(ValueError):
-                read = record_reader().validate_json(line, strict=True)
+                read = schema_of(Record).validate_json(line, strict=True)
                 store.add(read)
                 kept += store.find_all(read.key)
     assert None not in kept

@@ -6,10 +6,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Annotated
 
-from pydantic import Field
-
 from triage.model.case import Case, CaseSpec
-from triage.model.fields import Check, Text, file_key, fits
+from triage.model.fields import Check, Text, between, file_key, fits
 
 Constant = bool | int | float | str | None
 
@@ -51,7 +49,7 @@ _ADVICE = (
     "divisible by 16."
 )
 _Constant = Annotated[Constant, Check(_read_constant, reads=str)]
-_HintValue = Annotated[int, Field(ge=0, lt=10**6)]
+_HintValue = Annotated[int, between(0, 999_999, "write a number from 0 to 999999.")]
 _Type = Annotated[Text, fits(_TYPE, _ADVICE)]
 
 

@@ -15,17 +15,16 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from triage.model.errors import EnvironmentFailure
 from triage.model.execution import Execution, utf8
+from triage.recipes.document import schema_of
 from triage.toolchains.home import disk_errors
 
 if TYPE_CHECKING:
     from filelock import FileLock
-    from pydantic import TypeAdapter
 
 _VERSION = 4  # of the tables
 _SECONDS_TO_WRITE = 60.0  # that another process may take
@@ -66,6 +65,10 @@ _CORRUPT = (
 _LARGEST_RECORD = 256 << 20  # bytes of JSON
 
 
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
 @dataclass(frozen=True)
 class Record:
     """The facts of one task. They are judged on every reading, so that better rules
@@ -76,9 +79,7 @@ class Record:
     case_name: str
     toolchain: str
     execution: Execution
-    at: str = field(
-        default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds")
-    )
+    at: str = field(default_factory=_now)
 
 
 def record_json(record: Record) -> str:
@@ -86,16 +87,6 @@ def record_json(record: Record) -> str:
     `?`.
     """
     return utf8(json.dumps(asdict(record), ensure_ascii=False))
-
-
-@cache
-def record_reader() -> TypeAdapter[Record]:
-    """Return what reads a record from JSON. Missing fields have their defaults, unknown
-    ones are ignored.
-    """
-    from pydantic import TypeAdapter
-
-    return TypeAdapter(Record)
 
 
 class ResultCache:
@@ -157,7 +148,7 @@ class ResultCache:
             # a damaged row, of which zlib has a checksum, is a miss
             with suppress(ValueError, TypeError, zlib.error):
                 data = zlib.decompressobj().decompress(facts, _LARGEST_RECORD)
-                records.append(record_reader().validate_json(data, strict=True))
+                records.append(schema_of(Record).validate_json(data, strict=True))
         return records
 
     def _run(

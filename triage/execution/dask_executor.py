@@ -28,7 +28,7 @@ from distributed import (
     get_worker,
 )
 
-from triage.execution.cache import record_json, record_reader
+from triage.execution.cache import Record, record_json
 from triage.execution.engine import open_engine
 from triage.execution.judge import NoTask
 from triage.execution.plan import plan_task
@@ -38,6 +38,7 @@ from triage.model.errors import EnvironmentFailure, Interrupted
 from triage.model.execution import Execution
 from triage.model.outcome import OF_MACHINE, Cause, NoAnswer
 from triage.processes.process import StopSignal
+from triage.recipes.document import schema_of
 from triage.toolchains.registry import ToolchainRegistry
 
 _ATTEMPTS = 3  # of one task
@@ -151,7 +152,7 @@ class DaskCluster:
                 raise NoTask(NoAnswer(Cause.ENVIRONMENT, why)) from error
             problem = "the Dask scheduler is gone; finished work is cached"
             raise EnvironmentFailure(problem) from error
-        read = record_reader().validate_json
+        read = schema_of(Record).validate_json
         return [read(record, strict=True).execution for record in records]
 
 

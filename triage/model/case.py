@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from math import inf
 from pathlib import Path
 from typing import Annotated, Protocol
 
@@ -12,7 +13,6 @@ from triage.model.content import Address
 from triage.model.execution import Limits, Stage
 from triage.model.fields import (
     REQUIRED,
-    Check,
     DeviceCount,
     FlagText,
     Issue,
@@ -20,6 +20,7 @@ from triage.model.fields import (
     Text,
     Word,
     as_pairs,
+    between,
     checked_by,
     file_key,
     fits,
@@ -104,12 +105,6 @@ class Reference:
     )
 
 
-def _not_negative(number: float, _: object) -> float:
-    if number < 0:
-        raise ValueError("a tolerance is zero or more.")
-    return number
-
-
 class Generator(Protocol):
     """Writes a file that is always the same."""
 
@@ -150,9 +145,10 @@ ElementType = Annotated[
         '"{text}" is not an element type; known: f16, bf16, f32, f64, relative.',
     ),
 ]
+_Tolerance = Annotated[float, between(0, inf, "a tolerance is zero or more.")]
 Tolerances = Annotated[
     tuple[tuple[str, float], ...],
-    as_pairs(dict[ElementType, Annotated[float, Check(_not_negative)]]),
+    as_pairs(dict[ElementType, _Tolerance]),
 ]
 
 

@@ -23,9 +23,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sized
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import PurePath
 from typing import Annotated, Any, Final, Generic, TypeVar
 
@@ -45,22 +45,27 @@ class Check:
     """Checks a value, or makes it from what the file has."""
 
     run: Callable[[Any, Any], object]
-    """Is called with the value and the context of the file, such as the compiler
-    family. Returns the value to keep. Raises ValueError, which says what to write
-    instead.
+    """Is called with the value, and with an object whose `context` is that of the file,
+    such as the compiler family. Returns the value to keep. Raises ValueError, which
+    says what to write instead.
     """
     reads: Any = None
     """The type in the file (default: that of the value)."""
+    is_first: bool = False
+    """Whether it runs before the type in front of it checks the value, not after."""
 
     def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
-        """Check what the type in front of it reads."""
+        """Return how pydantic reads the type in front of it."""
         from pydantic_core import core_schema
 
-        def run(value: Any, info: Any) -> object:
-            return self.run(value, info.context)
-
+        if self.is_first:
+            return core_schema.with_info_before_validator_function(
+                self.run,
+                handler(source),
+                json_schema_input_schema=handler.generate_schema(self.reads),
+            )
         read = handler.generate_schema(self.reads) if self.reads else handler(source)
-        return core_schema.with_info_after_validator_function(run, read)
+        return core_schema.with_info_after_validator_function(self.run, read)
 
 
 def file_key(
@@ -90,29 +95,44 @@ def fits(regex: str, advice: str) -> Check:
     """Return a check that a text matches a pattern. `{text}` in the advice stands for
     another text.
     """
+    return Check(partial(_match, regex, advice))
 
-    def run(text: str, _: object) -> str:
-        if not re.fullmatch(regex, text):
-            raise ValueError(advice.replace("{text}", text))
-        return text
 
-    return Check(run)
+def _match(regex: str, advice: str, text: str, _: object) -> str:
+    if not re.fullmatch(regex, text):
+        raise ValueError(advice.replace("{text}", text))
+    return text
+
+
+def between(least: float, most: float, advice: str) -> Check:
+    """Return a check that a number is not smaller and not larger than two others."""
+    return Check(partial(_limit, least, most, advice))
+
+
+def _limit(least: float, most: float, advice: str, number: float, _: object) -> float:
+    if not least <= number <= most:
+        raise ValueError(advice)
+    return number
 
 
 def checked_by(method: str) -> Check:
     """Return a check by the context of the file, such as `RecipeContext.backend`."""
+    return Check(partial(_call, method))
 
-    def run(text: str, context: Any) -> Any:
-        if context:
-            return getattr(context, method)(text)
-        return text
 
-    return Check(run)
+def _call(method: str, text: str, info: Any) -> Any:
+    if info.context:
+        return getattr(info.context, method)(text)
+    return text
 
 
 def as_pairs(reads: Any) -> Check:
     """Return a check that makes pairs of a mapping of this type."""
-    return Check(lambda values, _: tuple(values.items()), reads)
+    return Check(_pairs, reads)
+
+
+def _pairs(values: Mapping[str, T], _: object) -> tuple[tuple[str, T], ...]:
+    return tuple(values.items())
 
 
 def parse_duration(text: str) -> float:
@@ -160,18 +180,29 @@ def _not_blank(text: str, _: object) -> str:
     return text
 
 
-def _device_count(number: int, _: object) -> int:
-    if not 1 <= number <= 1024:
-        raise ValueError("write at least 1 and at most 1024 devices.")
-    return number
+def _not_empty(values: Sized, _: object) -> Sized:
+    if not values:
+        raise ValueError("the list is empty; give it values or remove the key.")
+    return values
+
+
+def _duration(text: str, _: object) -> float:
+    return parse_duration(text)
+
+
+def _size(text: str, _: object) -> int:
+    return parse_size(text)
 
 
 Text = Annotated[str, Check(_not_blank)]
 """A scalar that is not empty, as the text in the file."""
 Word = Annotated[Text, fits(r"\S+", '"{text}" contains white space; write one word.')]
-DeviceCount = Annotated[int, Check(_device_count)]
-Duration = Annotated[float, Check(lambda text, _: parse_duration(text), reads=str)]
-Size = Annotated[int, Check(lambda text, _: parse_size(text), reads=str)]
+DeviceCount = Annotated[
+    int, between(1, 1024, "write at least 1 and at most 1024 devices.")
+]
+Duration = Annotated[float, Check(_duration, reads=str)]
+Size = Annotated[int, Check(_size, reads=str)]
+NOT_EMPTY = Check(_not_empty)
 Release = Annotated[
     Text,
     fits(

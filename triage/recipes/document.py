@@ -8,28 +8,27 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
-from typing import Annotated, Any, TypeVar, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_origin
 
 import yaml
-from pydantic import (
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    TypeAdapter,
-    ValidationError,
-)
-from pydantic_core import ErrorDetails
+from pydantic_core import ValidationError
 from yaml.reader import ReaderError
 
-from triage.model.content import read_bytes
+import triage.model
+from triage.model.content import cached_in_file, read_bytes
 from triage.model.errors import BadFiles, Problem
+from triage.model.fields import Check, as_pairs, fits
 from triage.model.fields import Text as Text
-from triage.model.fields import as_pairs, fits
 from triage.recipes.values import did_you_mean, why_unreadable, yaml_text
+
+if TYPE_CHECKING:
+    from pydantic import ConfigDict, TypeAdapter
+    from pydantic_core import ErrorDetails, SchemaValidator
 
 Loc = tuple[str | int, ...]
 """The keys and indices that lead to a value."""
@@ -37,6 +36,7 @@ Loc = tuple[str | int, ...]
 # Pydantic would read the metadata of all installed packages in search of its plugins.
 os.environ["PYDANTIC_DISABLE_PLUGINS"] = "__all__"
 MAX_BYTES = 1 << 20
+_FOLDERS = {Path(__file__).parent, Path(triage.model.__file__).parent}
 MAX_DEPTH = 40
 MAX_VALUES = 20_000
 
@@ -199,42 +199,32 @@ def _problem(path: str, mark: Any, message: str) -> Problem:
 
 
 Content = TypeVar("Content")
-STRICT = ConfigDict(extra="forbid", allow_inf_nan=False)
+STRICT: ConfigDict = {"extra": "forbid", "allow_inf_nan": False}
 """For the mapping of a file, whose keys are the fields of a class. A message about a
 key shows the first example of its field.
 """
 
 
-class MappingFormat(BaseModel):
-    """A mapping whose keys are the fields of the model."""
-
-    model_config = ConfigDict(
-        **STRICT, frozen=True, populate_by_name=True, defer_build=True
-    )
-
-
-def _as_list(value: Any) -> Any:
+def _as_list(value: Any, _: object) -> Any:
     if isinstance(value, str):
         return [value]
     return value
 
 
-def _as_mapping(value: Any) -> Any:
+def _as_mapping(value: Any, _: object) -> Any:
     if isinstance(value, list) and all(isinstance(name, str) for name in value):
         return dict.fromkeys(value)
     return value
 
 
-OneOrMore = BeforeValidator(_as_list, json_schema_input_type=Text | list[Text])
+OneOrMore = Check(_as_list, reads=Text | list[Text], is_first=True)
 """Lets one text stand for a list of one."""
 Texts = Annotated[tuple[Text, ...], OneOrMore]
 _NAME_ADVICE = (
     '"{text}" cannot be set: write a name of letters, digits and _, but not TMPDIR.'
 )
 _Name = Annotated[str, fits(r"(?!TMPDIR$)[A-Za-z_][A-Za-z0-9_]*", _NAME_ADVICE)]
-_VARIABLES = BeforeValidator(
-    _as_mapping, json_schema_input_type=list[_Name] | dict[_Name, str]
-)
+_VARIABLES = Check(_as_mapping, list[_Name] | dict[_Name, str], is_first=True)
 Variables = Annotated[
     tuple[tuple[str, str | None], ...],
     as_pairs(Annotated[dict[_Name, str | None], _VARIABLES]),
@@ -260,11 +250,10 @@ def validate_document(
         context: Is passed to the checks.
     """
     hashable: Any = kind
-    adapter: TypeAdapter[Content] = _adapter(hashable)
+    if data is None:
+        data = document.data
     try:
-        content = adapter.validate_python(
-            document.data if data is None else data, context=context
-        )
+        content: Content = schema_of(hashable).validate_python(data, context=context)
     except ValidationError as error:
         _report(error, document, kind)
         return None
@@ -274,7 +263,41 @@ def validate_document(
 
 
 @cache
+def schema_of(kind: Any) -> SchemaValidator:
+    """Return what checks values of a type, or reads them from JSON. That of a class is
+    kept in a file: pydantic takes longer to make it than most commands to answer.
+    """
+    if get_origin(kind) is not None:
+        return _made_schema(kind)
+    modules = [sys.modules[base.__module__] for base in kind.__mro__[:-1]]
+    folders = {Path(str(module.__file__)).parent for module in modules}
+    files = [file for folder in folders | _FOLDERS for file in folder.glob("*.py")]
+    name = f"{kind.__module__}.{kind.__name__}"
+    return cached_in_file(name, sorted(files), partial(_made_schema, kind))
+
+
+def _made_schema(kind: Any) -> SchemaValidator:
+    from pydantic_core import SchemaValidator
+
+    return SchemaValidator(_without_metadata(_adapter(kind).core_schema))
+
+
+def _without_metadata(schema: Any) -> Any:
+    """Return a schema without what only editors need, which cannot be kept."""
+    if isinstance(schema, list):
+        return list(map(_without_metadata, schema))
+    if not isinstance(schema, dict):
+        return schema
+    return {
+        key: _without_metadata(value)
+        for key, value in schema.items()
+        if key != "metadata"
+    }
+
+
 def _adapter(kind: Any) -> TypeAdapter[Any]:
+    from pydantic import TypeAdapter  # slow to import
+
     if get_origin(kind) is None:  # a class has its own configuration
         return TypeAdapter(kind)
     return TypeAdapter(kind, config=STRICT)
@@ -296,13 +319,12 @@ def _report(error: ValidationError, document: ConfigDocument, kind: Any) -> None
         loc = document.resolve(details["loc"])
         value = details["input"]
         type_ = details["type"]
-        at_key = type_ in _UNKNOWN_KEY or details["loc"][-1:] == ("[key]",)
+        at_key = type_ == _UNKNOWN_KEY or details["loc"][-1:] == ("[key]",)
         is_empty = value is None and not document.nulls
         has_placeholder = (
             loc and isinstance(value, str) and "${" in value and not at_key
         )
-        is_of_items = type_ == "too_short" and value  # which have mistakes
-        if is_empty or has_placeholder or is_of_items:
+        if is_empty or has_placeholder:
             continue
         if type_ == "missing":
             loc = (*loc, details["loc"][-1])
@@ -337,20 +359,18 @@ def _message(details: ErrorDetails, loc: Loc, kind: Any) -> str:
     )
 
 
-# pydantic's errors for models and for dataclasses
-_UNKNOWN_KEY = ("extra_forbidden", "unexpected_keyword_argument")
+_UNKNOWN_KEY = "unexpected_keyword_argument"
 # pydantic's type of an error -> what is said of it
 _SENTENCES = {
     "value_error": "{error}",
     "missing": "the key {key} is missing{advice}",
-    **dict.fromkeys(_UNKNOWN_KEY, "{key} is not a key here{guess}"),
-    "too_short": "the list of {key} is empty: give it values or remove the key.",
+    _UNKNOWN_KEY: "{key} is not a key here{guess}",
 }
 # the beginning of the type of other errors -> what the value must be
 _NOUNS = {
     "string": "a single value",
     **dict.fromkeys(("list", "tuple"), "a list"),
-    **dict.fromkeys(("dict", "model", "dataclass"), "a mapping"),
+    **dict.fromkeys(("dict", "dataclass"), "a mapping"),
     "int": "a whole number",
     "float": "a number",
     "finite": "a finite number",

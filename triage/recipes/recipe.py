@@ -16,19 +16,14 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar, TypeVar
 
 from packaging.version import Version
-from pydantic import (
-    AfterValidator,
-    BeforeValidator,
-    Field,
-    TypeAdapter,
-    ValidationInfo,
-)
 
 from triage.model.case import Case, Expectation, Flag, Input, InputKind, Target
 from triage.model.content import resolve_regular
 from triage.model.execution import Limits
 from triage.model.fields import (
+    NOT_EMPTY,
     REQUIRED,
+    Check,
     FlagText,
     Text,
     as_pairs,
@@ -155,14 +150,14 @@ def matching_files(folder: Path, pattern: str) -> list[tuple[str, Path]]:
     return sorted(files)
 
 
-def _distinct(values: list[str]) -> list[str]:
+def _distinct(values: list[str], _: object) -> list[str]:
     for value in values:
         if values.count(value) > 1:  # it would make two cases of the same name
             raise ValueError(f'"{value}" is repeated; remove one.')
     return values
 
 
-def _as_flag(value: Any) -> Any:
+def _as_flag(value: Any, _: object) -> Any:
     if isinstance(value, str):
         return {"flag": value}
     return value
@@ -171,7 +166,7 @@ def _as_flag(value: Any) -> Any:
 Bounded = TypeVar("Bounded", Flag, Expectation)
 
 
-def _check_expectation(item: Bounded) -> Bounded:
+def _check_expectation(item: Bounded, _: object) -> Bounded:
     """Refuse bounds with no version between them, and an entry for no failure."""
     if item.since and item.until and Version(item.since) >= Version(item.until):
         raise ValueError(
@@ -186,12 +181,11 @@ def _check_expectation(item: Bounded) -> Bounded:
     return item
 
 
-def _check_expect_file(value: Any, info: ValidationInfo) -> Any:
+def _check_expect_file(value: Any, info: Any) -> Any:
     """Check the name of a file of known failures; its lists are read later."""
     if not isinstance(value, str):
         return value
-    context: Any = info.context
-    context.file(value)
+    info.context.file(value)
     return ()
 
 
@@ -212,15 +206,15 @@ _CHOICE_ADVICE = (
     "outer spaces."
 )
 _Choice = Annotated[str, fits(r"(?!\s)[^,\[\]\n\r\t]*(?<!\s)", _CHOICE_ADVICE)]
-_Choices = Annotated[list[_Choice], Field(min_length=1), AfterValidator(_distinct)]
+_Choices = Annotated[list[_Choice], NOT_EMPTY, Check(_distinct)]
 _Flag = Annotated[
     Flag,
-    AfterValidator(_check_expectation),
-    BeforeValidator(_as_flag, json_schema_input_type=FlagText | Flag),
+    Check(_check_expectation),
+    Check(_as_flag, reads=FlagText | Flag, is_first=True),
 ]
-Entries = tuple[Annotated[Expectation, AfterValidator(_check_expectation)], ...]
+Entries = tuple[Annotated[Expectation, Check(_check_expectation)], ...]
 """Known failures."""
-_Expect = BeforeValidator(_check_expect_file, json_schema_input_type=Text | Entries)
+_Expect = Check(_check_expect_file, reads=Text | Entries, is_first=True)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -355,6 +349,8 @@ def recipe_json_schema(families: RecipeFamilies) -> dict[str, Any]:
     It describes shapes and words. Relations between keys, such as the order of since
     and until or an unused matrix key, are checked by the loader only.
     """
+    from pydantic import TypeAdapter  # slow to import
+
     adapters = {name: TypeAdapter(family.keys) for name, family in families.items()}
     references, schema = TypeAdapter.json_schemas(
         [(name, "validation", adapter) for name, adapter in adapters.items()]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import threading
@@ -15,8 +16,10 @@ from packaging.version import Version
 
 from triage.compilers.base import Compiler, Description, Needs
 from triage.model.errors import BadInput, EnvironmentFailure, Unobtainable
+from triage.model.fields import as_json
 from triage.model.revision import FamilyRef, Revision, Toolchain, ToolchainKind
 from triage.processes.sealing import Seal
+from triage.recipes.document import schema_of
 from triage.recipes.values import parse_version
 from triage.toolchains.contents import Contents, file_state, readable, with_targets
 from triage.toolchains.home import Home, Progress, Workspace, is_intact
@@ -409,17 +412,15 @@ class ToolchainRegistry:
         """Return a compiler's identity and its description of itself. It is asked once
         for each content. Raises EnvironmentFailure if it does not run.
         """
-        from pydantic import TypeAdapter  # slow to import
-
         identity = self.contents.identity(needs)
-        adapter = TypeAdapter(Description)
         key = f"{compiler.name} {identity}"
         stored = self.home.stored("capabilities", key)
         if stored is not None:
             with suppress(ValueError):  # of another version of triage
-                return identity, adapter.validate_json(stored)
+                return identity, schema_of(Description).validate_json(stored)
         description = compiler.describe(program, Seal(readable(needs)))
-        self.home.store("capabilities", key, adapter.dump_json(description))
+        text = json.dumps(as_json(description))
+        self.home.store("capabilities", key, text.encode())
         return identity, description
 
     # How a family is installed

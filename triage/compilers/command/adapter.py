@@ -12,8 +12,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import AfterValidator, Field
-
 from triage.compilers.base import (
     SCRIPT_WORKER,
     VERSION,
@@ -44,7 +42,7 @@ from triage.compilers.pasted_text import (
 )
 from triage.compilers.repro_script import StandaloneCall, StandaloneCompile
 from triage.model.case import Case, CaseSpec, InputKind, Target
-from triage.model.fields import REQUIRED, Text, file_key
+from triage.model.fields import NOT_EMPTY, REQUIRED, Check, Text, file_key
 from triage.model.outcome import Cause, NoAnswer
 from triage.model.revision import Capabilities, FamilyRef, Toolchain
 from triage.processes.containment import COMPILE_PATH
@@ -66,14 +64,14 @@ _PLACEHOLDERS = (
 )
 
 
-def _check_placeholders(text: str) -> str:
+def _check_placeholders(text: str, _: object) -> str:
     for name in re.findall(r"\{\w+\}", text.replace("${", "")):
         if name not in _PLACEHOLDERS:
             raise ValueError(unknown_word(name, "placeholder", _PLACEHOLDERS))
     return text
 
 
-def _check_pattern(text: str) -> str:
+def _check_pattern(text: str, _: object) -> str:
     try:
         re.compile(text)
     except (re.error, OverflowError, RecursionError) as error:
@@ -81,10 +79,10 @@ def _check_pattern(text: str) -> str:
     return text
 
 
-_Word = Annotated[str, AfterValidator(_check_placeholders)]
-_Words = Annotated[tuple[_Word, ...], Field(min_length=1)]
+_Word = Annotated[str, Check(_check_placeholders)]
+_Words = Annotated[tuple[_Word, ...], NOT_EMPTY]
 _NO_COMMAND = "write the command line; only a .py file with a `package` runs without."
-_Packages = Annotated[tuple[Text, ...], OneOrMore, Field(min_length=1)]
+_Packages = Annotated[tuple[Text, ...], OneOrMore, NOT_EMPTY]
 
 
 @dataclass(frozen=True)
@@ -94,7 +92,7 @@ class VersionCommand:
     run: _Words = file_key(
         REQUIRED, "Prints the version.", ["{toolchain}/bin/mlir-opt", "--version"]
     )
-    pattern: Annotated[Text, AfterValidator(_check_pattern)] = file_key(
+    pattern: Annotated[Text, Check(_check_pattern)] = file_key(
         r"\d+(?:\.\d+)+",
         "A pattern for the version, or with a group for it, in the output.",
     )

@@ -243,7 +243,7 @@ def _torch_test(file: SuiteFile) -> tuple[Path, RunSpec]:
     inputs: list[str] = []
     skipped = 0
     for argument in test.flat_args:
-        drawn = dict(argument["Formula"])
+        drawn = vars(argument["Formula"])
         tensor = RandomTensor(**drawn, seed=test.seed, skipped=skipped)
         name = f"input_{len(inputs)}.npy"
         path = file.add_artifact(repr(tensor), name, tensor)

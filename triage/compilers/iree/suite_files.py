@@ -10,21 +10,20 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from hashlib import sha256
-from math import prod
+from math import inf, prod, ulp
 from pathlib import Path, PurePosixPath
-from typing import Literal, TypeVar
+from typing import Annotated, ClassVar, Literal, TypeVar
 from urllib.parse import urlsplit
-
-from pydantic import Field, NonNegativeInt, PositiveFloat
 
 from triage.compilers.iree.targets import IREE
 from triage.model.case import Artifact, Flag, Generator, Library, RunSpec
 from triage.model.content import Address
 from triage.model.errors import BadFiles, Problem
 from triage.model.execution import Limits
+from triage.model.fields import between, file_key
 from triage.recipes.document import (
+    STRICT,
     ConfigDocument,
-    MappingFormat,
     Text,
     Texts,
     content_of,
@@ -49,9 +48,19 @@ _PARAMETER = re.compile(
 )
 
 Form = TypeVar("Form")
+NotNegative = Annotated[int, between(0, inf, "write zero or more.")]
+Positive = Annotated[float, between(ulp(0), inf, "write a number above zero.")]
 
 
-class SuiteValue(MappingFormat):
+@dataclass(frozen=True, kw_only=True)
+class SuiteForm:
+    """A mapping whose keys are the fields."""
+
+    __pydantic_config__: ClassVar = STRICT
+
+
+@dataclass(frozen=True, kw_only=True)
+class SuiteValue(SuiteForm):
     """A value, or its type and its file."""
 
     value: Text | None = None
@@ -59,12 +68,13 @@ class SuiteValue(MappingFormat):
     source: Text | None = None
 
 
-GoldenNumber = PositiveFloat | dict[str, PositiveFloat] | None
+GoldenNumber = Positive | dict[str, Positive] | None
 """A number of all machines, or of each kind of machine."""
 Values = tuple[Text | SuiteValue, ...]
 
 
-class SuiteConfig(MappingFormat):
+@dataclass(frozen=True, kw_only=True)
+class SuiteConfig(SuiteForm):
     """A list of tests with their flags."""
 
     config_name: Text
@@ -72,6 +82,7 @@ class SuiteConfig(MappingFormat):
     iree_run_module_flags: Texts
 
 
+@dataclass(frozen=True, kw_only=True)
 class OperationsConfig(SuiteConfig):
     """A config of tests that are folders."""
 
@@ -79,10 +90,11 @@ class OperationsConfig(SuiteConfig):
     skip_run_tests: Texts = ()
     expected_compile_failures: Texts = ()
     expected_run_failures: Texts = ()
-    golden_times_ms: dict[str, PositiveFloat] = Field(default={})
-    tolerance_factor: PositiveFloat = Field(default=1.1, examples=[1.1])
+    golden_times_ms: dict[str, Positive] = field(default_factory=dict)
+    tolerance_factor: Positive = file_key(1.1, "How much slower.", 1.1)
 
 
+@dataclass(frozen=True, kw_only=True)
 class OnnxConfig(SuiteConfig):
     """A config of ONNX models."""
 
@@ -91,21 +103,23 @@ class OnnxConfig(SuiteConfig):
     ]
 
 
-class Formula(MappingFormat):
+@dataclass(frozen=True, kw_only=True)
+class Formula(SuiteForm):
     """Random numbers: `coeff` times those from 0 to 1, plus `offset`."""
 
-    shape: tuple[NonNegativeInt, ...]
+    shape: tuple[NotNegative, ...]
     dtype: Text = "float32"
     coeff: float = 1.0
     offset: float = 0.0
 
 
-class TorchTest(MappingFormat):
+@dataclass(frozen=True, kw_only=True)
+class TorchTest(SuiteForm):
     """How a test of an operation is run, if its inputs are formulas."""
 
     function_name: Text = "main"
     flat_args: list[dict[Literal["Formula"], Formula]]
-    seed: NonNegativeInt = 0
+    seed: NotNegative = 0
     rtol: float = 1e-5
     atol: float = 1e-8
     equal_nan: bool = False
@@ -115,29 +129,31 @@ class TorchTest(MappingFormat):
     expected_output: tuple[SuiteValue, ...] | None = None
 
 
-class ModelWeights(MappingFormat):
+@dataclass(frozen=True, kw_only=True)
+class ModelWeights(SuiteForm):
     """Weights of a test of a model: a file, or random ones."""
 
     type: Literal["url", "random"]
     scope: Text
     url: Text = ""
     module: Text = ""  # whose parameters get random values
-    seed: NonNegativeInt = 0
+    seed: NotNegative = 0
 
 
-class ModelTest(MappingFormat):
+@dataclass(frozen=True, kw_only=True)
+class ModelTest(SuiteForm):
     """A program, a test of one, or both. `torch_models` and sharktank have different
     names for some of the keys.
     """
 
-    mlir: Text = Field("", examples=["https://example.com/model.mlir"])
+    mlir: Text = file_key("", "A program.", "https://example.com/model.mlir")
     compiler_flags: Texts = ()
     type: Literal["quality", "benchmark", "compstat"] | None = None
     module: Texts = ()
     modules: Texts = ()
     weights: tuple[ModelWeights, ...] = ()
     real_weights: Text | None = None
-    tuner_file: dict[str, Text] = Field({})
+    tuner_file: dict[str, Text] = field(default_factory=dict)
     inputs: Values = ()
     outputs: Values = ()
     expected_outputs: Values = ()
@@ -166,8 +182,8 @@ class ModelTest(MappingFormat):
     markers: Texts = ()
     custom_real_weights_group: Text = ""
     add_pipeline_module: bool = False
-    benchmark_repetitions: PositiveFloat = 1.0
-    benchmark_min_warmup_time: PositiveFloat = 1.0
+    benchmark_repetitions: Positive = 1.0
+    benchmark_min_warmup_time: Positive = 1.0
     real_weights_file_name: Text = ""
     compilation_required: bool = False
     compiled_file_name: Text = ""
