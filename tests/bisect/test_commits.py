@@ -12,7 +12,7 @@ from tests.bisect import letters
 from tests.bisect.clones import EverySource, request_in, use_sources
 from tests.fake_engine import FakeEngine
 from tests.git_history.history import History
-from triage.bisect.plan import bisect_between, plan
+from triage.bisect.releases import bisect_between, plan
 from triage.bisect.result import Answer, Bisection, BisectKind
 from triage.bisect.search import Search
 from triage.model.errors import BadInput, EnvironmentFailure, Unobtainable

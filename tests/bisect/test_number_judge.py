@@ -11,7 +11,7 @@ import pytest
 from tests.bisect.letters import HistoryEngine, case_named, index_of
 from tests.execution.invented_programs import Machine
 from triage.bisect.line import BisectRequest
-from triage.bisect.plan import measuring
+from triage.bisect.releases import measuring
 from triage.execution.in_turn import LEAST
 from triage.execution.number_judge import Metric, NumberJudge, engine_with_judge
 from triage.execution.task import ProbeJob

@@ -15,7 +15,7 @@ from tests.bisect import letters
 from tests.bisect.letters import HistoryEngine, case_named, index_of, pair, search_along
 from triage.bisect.history import Histories, histories
 from triage.bisect.line import BisectRequest
-from triage.bisect.plan import bisect_between
+from triage.bisect.releases import bisect_between
 from triage.bisect.result import Answer, Bisection, BisectKind
 from triage.bisect.search import find_changes
 from triage.model.errors import BadInput

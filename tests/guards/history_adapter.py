@@ -14,7 +14,7 @@ from tests.bisect.letters import case_named, index_of, outcome, search_along
 from tests.fake_engine import FakeEngine
 from tests.guards.histories import World
 from triage.bisect.line import BisectRequest
-from triage.bisect.plan import bisect_between
+from triage.bisect.releases import bisect_between
 from triage.bisect.result import BisectKind
 from triage.bisect.search import find_changes
 from triage.execution.task import ProbeJob

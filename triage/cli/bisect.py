@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from triage.bisect.line import BisectRequest
-from triage.bisect.plan import bisect_between, measuring, planned_jobs
+from triage.bisect.releases import bisect_between, measuring, planned_jobs
 from triage.bisect.result import BisectKind
 from triage.classify import classify_log, load_rules, packaged_rules
 from triage.cli.cases import (

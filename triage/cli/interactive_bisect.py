@@ -16,7 +16,7 @@ from rich.console import Console
 
 from triage.bisect.belief import Belief
 from triage.bisect.line import BisectRequest
-from triage.bisect.plan import plan
+from triage.bisect.releases import plan
 from triage.bisect.result import Bisection
 from triage.bisect.search import Search, answer
 from triage.cli.command import command_again

@@ -18,8 +18,13 @@ from triage.attribute.divergence import AttributionRequest, attribute
 from triage.bisect.commits import plan_commits, release_end
 from triage.bisect.history import known_range
 from triage.bisect.line import BisectRequest, Candidate
-from triage.bisect.plan import bisect_between, plan
-from triage.bisect.releases import release_line, rev_text, versions_between
+from triage.bisect.releases import (
+    bisect_between,
+    plan,
+    release_line,
+    rev_text,
+    versions_between,
+)
 from triage.bisect.result import Bisection, BisectKind
 from triage.bisect.search import (
     Search,

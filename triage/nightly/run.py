@@ -252,8 +252,7 @@ class NightRun:
         threshold is never named.
         """
         from triage.bisect.line import BisectRequest
-        from triage.bisect.plan import bisect_between, measuring
-        from triage.bisect.releases import rev_text
+        from triage.bisect.releases import bisect_between, measuring, rev_text
 
         ends = rev_text(self.baseline), rev_text(self.toolchain)
         seconds = self.bench or _SECONDS
