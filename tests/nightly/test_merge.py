@@ -97,7 +97,9 @@ def test_what_one_shard_found_out_is_known_of_the_failure_in_all() -> None:
 def test_failures_with_one_signature_and_two_culprits_stay_two() -> None:
     [first, *others] = shards()[1].clusters
     assert first.culprit
-    other = replace(first.culprit, after=Revision("1.0.5"))
+    assert first.culprit.broke
+    moved = replace(first.culprit.broke, after=Revision("1.0.5"))
+    other = replace(first.culprit, broke=moved)
     clusters = [replace(first, culprit=other), *others]
     first, second, *_ = merge(*shards(3, 2, clusters=clusters)).clusters
     assert (first.key, first.cases, second.cases) == (second.key, ["a"], ["b"])

@@ -10,10 +10,10 @@ from xml.etree import ElementTree
 
 import pytest
 
-from tests.bisect.letters import HistoryEngine, case_named, release_refs
+from tests.bisect.letters import HistoryEngine, case_named, failure, release_refs
 from tests.conftest import ROOT, Triage
 from triage.attribute.result import Attribution, ComparisonResult
-from triage.bisect.result import Answer, Bisection, BisectKind, Suspect
+from triage.bisect.result import Bisection, Suspect, Transition
 from triage.execution.in_turn import Pace
 from triage.model.case import Expectation
 from triage.model.errors import BadInput
@@ -167,22 +167,23 @@ owners:
   - {owner: "@old", files: [compiler/src/Codegen]}
   - {owner: "@codegen", files: [compiler/src/Codegen, llvm]}
 """
+ENDS = (Revision("3.1.0"), Revision("3.2.0"))
 VECTORIZES = Attribution(
     "a",
-    Revision("3.1.0"),
-    Revision("3.2.0"),
+    *ENDS,
     ComparisonResult.FAILING,
     failing=PassName("GenericVectorizePass"),
 )
 
 
-def culprit(file: str, answer: Answer = Answer.CULPRIT) -> Bisection:
+def culprit(file: str, *, confirmed: bool = True) -> Bisection:
     suspects = (Suspect("abc", files=(file,)),)
-    return Bisection("a", BisectKind.REGRESSION, answer, suspects=suspects)
+    reason = failure("F")
+    return Bisection("a", broke=Transition(*ENDS, reason, confirmed, suspects))
 
 
 TILE = culprit("compiler/src/Codegen/GPU/Tile.cpp")
-SUSPECTED = culprit("llvm/a.cpp", Answer.SUSPECTS)
+SUSPECTED = culprit("llvm/a.cpp", confirmed=False)
 
 
 @pytest.mark.parametrize(

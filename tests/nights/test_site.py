@@ -13,7 +13,7 @@ import pytest
 
 from tests.nights.conftest import Site
 from tests.nights.documents import case_result, failure, night, nightly_name, nights
-from triage.bisect.result import Answer, Bisection, BisectKind, Transition
+from triage.bisect.result import Bisection, BisectKind, Transition
 from triage.investigate.result import ClusterKey, StepResult
 from triage.model.revision import Revision
 from triage.nightly.result import Night
@@ -22,10 +22,10 @@ from triage.reduce.result import IssueDraft
 LEGALIZE = f"failures/{ClusterKey('iree', 'llvm-cpu', 'legalize:x').id}"
 DONE = StepResult("reduce", "done")
 ENDS = (Revision("3.10.0"), Revision("3.11.0"))
-FIX = Bisection("breaks", BisectKind.FIX, Answer.CULPRIT, *ENDS)
-# a budget ended before the release with the fix was known exactly
 FIXED = Transition(*ENDS, failure("legalize"), confirmed=False, suspects=())
-GONE = replace(FIX, kind=BisectKind.REGRESSION, fixed=FIXED)
+FIX = Bisection("breaks", BisectKind.FIX, FIXED)
+# a budget ended before the release with the fix was known exactly
+GONE = Bisection("breaks", broke=FIXED, fixed=FIXED)
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\x1b[31m\u2028"
 
 

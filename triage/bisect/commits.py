@@ -5,12 +5,12 @@ be had for them, or ranked by how suspicious a failure makes them.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from triage.bisect.line import BisectRequest, Candidate, Line
 from triage.bisect.prior import group_by_change, suspect_of, suspicions
-from triage.bisect.result import RankedChange, RankedChanges
+from triage.bisect.result import RankedChanges
 from triage.bisect.search import Search, whole_search
 from triage.git_history.repository import (
     Repository,
@@ -232,8 +232,10 @@ def rank_changes(
             suspect_of(commits[index], request.links),
             probability=round(sum(suspicion[member].chance for member in group), 5),
             reasons=suspicion[index].reasons,
+            with_commits=tuple(
+                commits[member].sha for member in group if member != index
+            ),
         )
-        others = tuple(commits[member].sha for member in group if member != index)
-        ranked.append(RankedChange(**asdict(change), with_commits=others))
+        ranked.append(change)
     ranked.sort(key=lambda change: -change.probability)
     return RankedChanges(tuple(ranked), len(commits), next(iter(failures), None))

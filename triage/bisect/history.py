@@ -211,9 +211,9 @@ def known_range(
     known = [change.result(change.belief()).change for change in changes]
     if not known:
         return None
-    answer = Bisection(case.name, changes[0].kind, failure=failure, broke=known[0])
     fixed = known[-1] if len(known) > 1 else None
-    return answer.about(known[0], fixed=fixed)
+    kind = changes[0].kind
+    return Bisection(case.name, kind, known[0], fixed=fixed, failure=failure)
 
 
 def _stored_line(

@@ -241,12 +241,10 @@ def search_releases(
     if first is None:
         first = _newest_before(search, Passed if is_regression else Failed)
     if first is None:
-        alike = answer(search, _reason_if_alike(search))
-        fixed = search.fixed
-        if fixed is None:
+        alike = answer(search, _reason_if_alike(search), search.fixed)
+        if search.fixed is None:
             return alike
-        fix = BisectKind.FIX
-        return alike.about(fixed, kind=fix, failure=fixed.failure, broke=fixed)
+        return replace(alike, kind=BisectKind.FIX, failure=search.fixed.failure)
     if first >= search.last:
         raise BadInput(
             f"{line.name(first)} is the newest testable release: there is nothing to "
@@ -268,7 +266,7 @@ def _search_before_fix(search: Search) -> Search | Bisection:
     pair = fix.run()
     if pair.change.confirmed:
         return replace(search, last=pair.bad, fixed=pair.change)
-    return answer(fix, pair, broke=pair.change)
+    return answer(fix, pair.older, broke=pair.change)
 
 
 def _before_older_failures(search: Search, first: int) -> int:

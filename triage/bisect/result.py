@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, TypeVar
+from typing import TypeVar
 
+from triage.model.fields import in_json
 from triage.model.outcome import (
     Exit,
     Failure,
@@ -53,25 +54,17 @@ class Suspect(Revision):
     """The paths that it changed."""
     reasons: tuple[str, ...] = ()
     """Why it is suspicious."""
-
-
-@dataclass(frozen=True)
-class RankedChange(Suspect):
-    """A change between two revisions: the likeliest of its commits, and the probability
-    that one of them is the culprit.
-    """
-
     with_commits: tuple[str, ...] = ()
-    """Its further commits, such as a revert of it, oldest first."""
+    """Further commits of the same change, such as a revert of it, oldest first."""
 
 
 @dataclass(frozen=True)
 class RankedChanges:
-    """The changes between two revisions, the most suspicious first; nothing was
-    built.
+    """The changes between two revisions, the most suspicious first; nothing was built.
+    Each is the likeliest of its commits, with the probability of all of them.
     """
 
-    suspects: tuple[RankedChange, ...]
+    suspects: tuple[Suspect, ...]
     commits: int
     """How many commits there are in all."""
     failure: Failure | None = None
@@ -117,27 +110,6 @@ class Bisection(MayLackAnswer):
 
     case: str
     kind: BisectKind = BisectKind.REGRESSION
-    status: Answer = Answer.INCONCLUSIVE
-    before: Revision | None = None
-    """The last revision of the old state: last good of a regression, last bad of a fix.
-    """
-    after: Revision | None = None
-    """The first revision of the new state."""
-    suspects: tuple[Suspect, ...] = ()
-    """What may have brought the change, the likeliest first; a culprit is the only one.
-    """
-    confirmed: bool = False
-    """Both revisions of the pair were probed again and agreed each time."""
-    failure: Failure | None = None
-    probes: int = 0
-    rounds: int = 0
-    cached: int = 0
-    seconds: float = 0.0
-    other_failures: tuple[ProbeResult, ...] = ()
-    """Revisions with another failure than the one that is searched for."""
-    untestable: tuple[ProbeResult, ...] = ()
-    unanswered: NoAnswer | None = None
-    """Why it is inconclusive, or not confirmed."""
     broke: Transition | None = None
     """From passing to failing in any way, or for a fix to passing: what `git bisect
     run` names. None if it never passed.
@@ -148,10 +120,56 @@ class Bisection(MayLackAnswer):
     """
     fixed: Transition | None = None
     """From failing to compiling, if the newest revision compiles."""
+    failure: Failure | None = None
+    probes: int = 0
+    rounds: int = 0
+    cached: int = 0
+    seconds: float = 0.0
+    other_failures: tuple[ProbeResult, ...] = ()
+    """Revisions with another failure than the one that is searched for."""
+    untestable: tuple[ProbeResult, ...] = ()
+    unanswered: NoAnswer | None = None
+    """Why it is inconclusive, or not confirmed."""
     command: str | None = None
     """The command line that continues."""
     log: tuple[LoggedProbe, ...] = ()
     """All probes, in order; `probes` is how many."""
+
+    @property
+    def change(self) -> Transition | None:
+        """The change of this failure."""
+        return self.changed or self.broke
+
+    @in_json
+    def status(self) -> Answer:
+        """A culprit only if each change has one."""
+        found = [change.status for change in (self.broke, self.changed) if change]
+        return max(found, key=list(Answer).index, default=Answer.INCONCLUSIVE)
+
+    @in_json
+    def before(self) -> Revision | None:
+        """The last revision of the old state: last good of a regression, last bad of a
+        fix.
+        """
+        return getattr(self.change, "before", None)
+
+    @in_json
+    def after(self) -> Revision | None:
+        """The first revision of the new state."""
+        return getattr(self.change, "after", None)
+
+    @in_json
+    def suspects(self) -> tuple[Suspect, ...]:
+        """What may have brought the change, the likeliest first; a culprit is the only
+        one.
+        """
+        return getattr(self.change, "suspects", ())
+
+    @in_json
+    def confirmed(self) -> bool:
+        """Both revisions of each pair were probed again and agreed each time."""
+        changes = [change for change in (self.broke, self.changed) if change]
+        return bool(changes) and all(change.confirmed for change in changes)
 
     @property
     def exit(self) -> Exit:
@@ -162,21 +180,10 @@ class Bisection(MayLackAnswer):
     @property
     def fixed_in(self) -> Revision | None:
         """The first revision with a fix of the failure."""
-        if self.brought_failure:
-            if self.fixed:
-                return self.fixed.after
-            return None
-        return (self.broke or self).after
+        fix = self.fixed if self.brought_failure else self.broke or self.changed
+        return getattr(fix, "after", None)
 
     @property
     def brought_failure(self) -> bool:
         """Whether the change is from good to bad."""
         return self.kind is BisectKind.REGRESSION
-
-    def about(self, change: Transition, **more: Any) -> Bisection:
-        """Return the answer about one of several changes."""
-        fields = {
-            name: getattr(change, name)
-            for name in ("before", "after", "suspects", "confirmed")
-        }
-        return replace(self, **{**fields, "status": change.status, **more})

@@ -21,17 +21,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from itertools import pairwise
-from typing import Any
 
 from triage.bisect.belief import Belief, Tally
 from triage.bisect.line import COME_AND_GO, Line
-from triage.bisect.result import (
-    Answer,
-    Bisection,
-    BisectKind,
-    LoggedProbe,
-    Transition,
-)
+from triage.bisect.result import Bisection, BisectKind, LoggedProbe, Transition
 from triage.execution.compare import Match, any_failure, verdict_of, verdict_on_passing
 from triage.execution.judge import result_of
 from triage.model.execution import Stage
@@ -320,28 +313,19 @@ def find_changes(search: Search) -> Bisection:
         passing = passing.for_failure(failure)
     if failure.is_of_metric or isinstance(line.outcome(search.order[-1]), NoAnswer):
         pair = passing.run()
-        return answer(passing, pair, broke=pair.change)
+        return answer(passing, pair.older, broke=pair.change)
     presence = passing.for_failure(failure, verdict_on_presence)
     pair = presence.run()
     good = _nearest_pass(presence, pair)
     is_adjacent = abs(pair.good - pair.bad) == 1
     if good == pair.good and (is_adjacent or not pair.change.confirmed):
-        return answer(presence, pair, broke=pair.change)
+        return answer(presence, pair.older, broke=pair.change)
     first, last = sorted((good, pair.bad))
     passing = replace(passing, first=first, last=last)
     broken = passing.run()
-    broke = broken.change
-    if broke.failure == failure:
-        return answer(passing, broken, broke=broke)
-    changed = pair.change
-    return answer(
-        presence,
-        pair,
-        status=max(broke.status, changed.status, key=list(Answer).index),
-        confirmed=broke.confirmed and changed.confirmed,
-        broke=broke,
-        changed=changed,
-    )
+    if broken.change.failure == failure:
+        return answer(passing, broken.older, broke=broken.change)
+    return answer(presence, pair.older, broke=broken.change, changed=pair.change)
 
 
 def find_change(search: Search, failure: Failure) -> Bisection:
@@ -352,7 +336,7 @@ def find_change(search: Search, failure: Failure) -> Bisection:
     if isinstance(presence, NoAnswer):
         return answer(search, presence)
     pair = presence.run()
-    return answer(presence, pair, changed=pair.change)
+    return answer(presence, pair.older, changed=pair.change)
 
 
 def verdict_on_presence(outcome: Outcome, match: Match) -> Verdict:
@@ -378,7 +362,12 @@ def _nearest_pass(search: Search, pair: FoundPair) -> int:
     return search.order[0]
 
 
-def answer(search: Search, conclusion: FoundPair | NoAnswer, **more: Any) -> Bisection:
+def answer(
+    search: Search,
+    unanswered: NoAnswer | None,
+    broke: Transition | None = None,
+    changed: Transition | None = None,
+) -> Bisection:
     """Report what a search found, or why there is nothing to search, with all probes
     of its line.
     """
@@ -390,11 +379,12 @@ def answer(search: Search, conclusion: FoundPair | NoAnswer, **more: Any) -> Bis
         for result in results
         if result.failure and not (result.untestable or match(result.failure))
     ]
-    why = conclusion if isinstance(conclusion, NoAnswer) else conclusion.older
-    effort = Bisection(
+    return Bisection(
         case=line.request.case.name,
         kind=search.kind,
-        status=Answer.INCONCLUSIVE,
+        broke=broke,
+        changed=changed,
+        fixed=search.fixed,
         failure=search.failure,
         probes=len(line.log),
         rounds=line.rounds,
@@ -403,12 +393,8 @@ def answer(search: Search, conclusion: FoundPair | NoAnswer, **more: Any) -> Bis
         log=tuple(_logged_probes(line, match)),
         untestable=tuple(result for result in results if result.untestable),
         other_failures=tuple(others),
-        unanswered=line.stopped or why,
-        fixed=search.fixed,
+        unanswered=line.stopped or unanswered,
     )
-    if isinstance(conclusion, NoAnswer):
-        return replace(effort, **more)
-    return effort.about(conclusion.change, **more)
 
 
 def _logged_probes(line: Line, match: Match) -> Iterator[LoggedProbe]:

@@ -18,7 +18,7 @@ from triage.bisect.belief import Belief
 from triage.bisect.line import BisectRequest
 from triage.bisect.releases import plan
 from triage.bisect.result import Bisection
-from triage.bisect.search import Search, answer
+from triage.bisect.search import FoundPair, Search, answer
 from triage.cli.command import command_again
 from triage.model.content import read_bytes
 from triage.model.outcome import NoAnswer, Verdict
@@ -114,15 +114,15 @@ class Session:
             # `input` would drop a Ctrl-C that arrives while it flushes the output
             line = typed.readline()
             if line.strip() == "quit" or not line:
-                stopped = answer(search, search.result(belief))
+                stopped = _answer(search, search.result(belief))
                 return replace(stopped, command=command_again("--resume"))
             self._run_command(proposed, belief, line.strip())
         search = self.search
         ending = search.result(search.belief())
         # their verdict is not confirmed
         if search.stated.keys() & {ending.good, ending.bad}:
-            return answer(search, ending)
-        return answer(search, search.run())
+            return _answer(search, ending)
+        return _answer(search, search.run())
 
     def _resume(self) -> None:
         """Repeat what the journal holds; compiles are cached."""
@@ -184,3 +184,7 @@ class Session:
         self.entries = entries
         content = _JOURNAL.dump_json(entries)
         save_file(self.journal, content, "write the journal of the bisect")
+
+
+def _answer(search: Search, pair: FoundPair) -> Bisection:
+    return answer(search, pair.older, pair.change)

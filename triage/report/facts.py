@@ -38,16 +38,11 @@ def verdict_text(bisection: Bisection, title: str) -> str:
     """Return which revision brought the failure and which fixed it. title: the name of
     the compiler.
     """
-    if bisection.status is Answer.INCONCLUSIVE:
-        return "inconclusive"
     is_regression = bisection.brought_failure
     broke = bisection.broke
     changed = bisection.changed
     fixed = bisection.fixed
-    if changed is None:
-        verb = "introduced" if is_regression else "fixed"
-        text = f"{verb} by {_change_text(bisection, title)}"
-    else:
+    if changed:
         verb = "fails as today since" if is_regression else "this failure went with"
         text = f"{verb} {_change_text(changed)}: {headline_text(changed.failure, 70)}"
     if changed and broke:
@@ -56,12 +51,17 @@ def verdict_text(bisection: Bisection, title: str) -> str:
         text = f"{verb} {_change_text(broke)}: {other}; {text}"
     elif changed:
         text += "; it failed otherwise before"
+    elif broke:
+        verb = "introduced" if is_regression else "fixed"
+        text = f"{verb} by {_change_text(broke, title)}"
+    else:
+        return "inconclusive"
     if fixed and is_regression:
         text += f"; fixed by {_change_text(fixed)}"
     return text
 
 
-def _change_text(change: Bisection | Transition, title: str = "") -> str:
+def _change_text(change: Transition, title: str = "") -> str:
     """Return the culprit or the suspects, or the range if these are many. title: the
     name of the compiler.
     """
@@ -71,7 +71,7 @@ def _change_text(change: Bisection | Transition, title: str = "") -> str:
     if len(names) == 1:
         return f"{title} {names[0]} (not confirmed)".lstrip()
     text = f"one of {plural(len(names), f'{title} revision'.lstrip())}"
-    if len(names) <= _NAMES_SHOWN or not change.before or not change.after:
+    if len(names) <= _NAMES_SHOWN:
         return f"{text}: {', '.join(names)}"
     return f"{text} between {change.before.name} and {change.after.name}"
 
@@ -100,13 +100,13 @@ def since_facts(bisection: Bisection, compiler: str | None) -> Iterator[Fact]:
 
 def facts_before_change(bisection: Bisection, compiler: str | None) -> Iterator[Fact]:
     """Yield the last revision before a change, and the commits up to it."""
-    pair = bisection.broke or bisection
+    pair = bisection.broke or bisection.changed
     name = "last good"
     if not bisection.brought_failure:
         name = "last bad"
     elif bisection.changed and not bisection.broke:
         name = "last other"
-    if pair.before and pair.after:
+    if pair:
         yield name, revision_text(pair.before)
         url = compare_url(compiler, pair.before, pair.after)
         yield "commits", Span(url, url=url) if url else None

@@ -11,7 +11,6 @@ from triage.attribute.result import Attribution, DivergingPass
 from triage.bisect.result import (
     Answer,
     Bisection,
-    RankedChange,
     RankedChanges,
     Suspect,
 )
@@ -127,7 +126,7 @@ def suspects_document(result: RankedChanges) -> Document:
     return Document("Suspects", [*blocks, text])
 
 
-def _suspect_row(change: RankedChange) -> list[Inline]:
+def _suspect_row(change: Suspect) -> list[Inline]:
     words: Phrase = [change.subject or ""]
     if change.reasons:
         words.append(Span(f"\n{'; '.join(change.reasons)}", "dim"))
