@@ -1,117 +1,171 @@
-"""The documentation names only commands, options, files and exit codes that exist."""
+"""The documentation names only commands, options, files and exit codes that exist, its
+examples are true, and so is the table in CONTRIBUTING.md.
+"""
 
 from __future__ import annotations
 
+import doctest
+import importlib
+import os
 import re
 import shlex
+import shutil
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.conftest import ROOT
 from triage.cli.app import COMMANDS, every_command, load
 from triage.model.outcome import Exit
 
-ROOT = Path(__file__).parents[2]
-PAGES = [
-    ROOT / "README.md",
-    ROOT / "CONTRIBUTING.md",
-    *sorted((ROOT / "docs").rglob("*.md")),
-]
-
-
+README, CONTRIBUTING = ROOT / "README.md", ROOT / "CONTRIBUTING.md"
+PAGES = [README, CONTRIBUTING, *sorted((ROOT / "docs").rglob("*.md"))]
 KNOWN: dict[str, Any] = {" ".join(path): command for path, command in every_command()}
 KNOWN |= {name: load(name) for name in COMMANDS if name not in KNOWN}
-
-
-def command_lines(page: Path) -> Iterator[tuple[int, str]]:
-    """Yield every line in a code block that runs `triage`, and every inline `triage
-    ...`, with its line number.
-    """
-    fenced = False
-    for number, line in enumerate(page.read_text().splitlines(), 1):
-        if line.startswith("```"):
-            fenced = not fenced
-        elif fenced and (match := re.match(r"(?:\$ |- run: )?(triage [a-z].*)", line)):
-            yield number, match[1]
-        elif not fenced:
-            for inline in re.findall(r"`(triage [a-z][^`]*)`", line):
-                yield number, inline
-
-
-def name_of(page: Path) -> str:
-    return str(page.relative_to(ROOT))
-
-
-#: Options that may follow every command.
+# Options that may follow every command.
 EVERYWHERE = {"--help", "--quiet", "--verbose", "--unsealed", "--run-code"}
 
 
-@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def command_lines(page: Path) -> Iterator[str]:
+    """Yield every line in a code block that runs `triage`, and every inline `triage
+    ...`.
+    """
+    fences = re.compile(r"(?ms)^```.*?^```")
+    text = page.read_text()
+    yield from re.findall(r"`(triage [a-z][^`\n]*)`", fences.sub("", text))
+    for block in fences.findall(text):
+        yield from re.findall(r"(?m)^(?:\$ |- run: )?(triage [a-z].*)", block)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_every_command_line_uses_known_commands_and_options(page: Path) -> None:
-    for number, line in command_lines(page):
-        words = shlex.split(re.split(r"\s(?:\\?[|>]|2>|&&|#)|\\\|", line)[0])[1:]
-        name = next(
-            (name for name in (" ".join(words[:2]), words[0]) if name in KNOWN), None
-        )
-        assert name, f"{page.name}:{number}: no command {words[0]!r} in {line!r}"
-        # the rest belongs to another program
-        words = words[: words.index("--")] if "--" in words else words
-        options = {
-            option
-            for param in KNOWN[name].params
-            for option in (*param.opts, *param.secondary_opts)
-        }
-        for word in words:
-            if word.startswith("-") and len(word) > 1:
-                assert word.partition("=")[0] in options | EVERYWHERE, (
-                    f"{page.name}:{number}: {name} has no {word}"
-                )
+    for line in command_lines(page):
+        own = re.split(r"\s(?:\\?[|>]|2>|&&|#|-- )|\\\|", line)[0]  # not of others
+        _, *words = shlex.split(own)
+        [name, *_] = [name for name in (" ".join(words[:2]), words[0]) if name in KNOWN]
+        params = KNOWN[name].params
+        known = {name for each in params for name in (*each.opts, *each.secondary_opts)}
+        used = {word.partition("=")[0] for word in words if re.match("-.", word)}
+        assert used <= known | EVERYWHERE, line
 
 
 def test_the_readme_names_every_command_and_exit_code_in_110_lines() -> None:
-    readme = (ROOT / "README.md").read_text()
-    for name in KNOWN:
-        assert f"triage {name.split()[0]}" in readme, (
-            f"README does not mention triage {name}"
-        )
-    for code in Exit:
-        assert re.search(rf"^\| {int(code)} \|", readme, re.MULTILINE)
-    assert len(readme.splitlines()) <= 110
-    assert max(map(len, readme.splitlines())) <= 110
-
-
-@pytest.mark.parametrize("page", PAGES, ids=name_of)
-def test_every_link_to_a_file_has_a_target(page: Path) -> None:
-    """mkdocs checks the links of the site; this covers pages outside of it. Generated
-    pages have no file.
-    """
-    prose = re.sub(
-        r"^```.*?^```$", "", page.read_text(), flags=re.MULTILINE | re.DOTALL
-    )
-    generated = {
-        "commands.md",
-        "recipe.md",
-        "json.md",
-        "failure-classes.md",
-        "classified-failures.md",
-        "lint-rules.md",
-        "exit-codes.md",
-    }
-    for target in re.findall(r"\]\((?!https?:|#)([^)#]+)", prose):
-        path = page.parent / target
-        assert path.exists() or (
-            path.parent.name == "reference" and path.name in generated
-        ), f"{page.name} links to {target}"
+    text = README.read_text()
+    named = [f"triage {name.split()[0]}" for name in KNOWN]
+    named += [f"\n| {int(code)} |" for code in Exit]
+    assert [name for name in named if name not in text] == []
+    lines = text.splitlines()
+    assert max(len(lines), *map(len, lines)) <= 110
 
 
 def test_files_that_the_documentation_names_exist() -> None:
-    named = {
-        name
+    """mkdocs checks the links of its pages."""
+    named = [
+        ROOT / name
         for page in PAGES
         for name in re.findall(
             r"\b(?:tests|triage)/[\w/]+\.(?:py|yaml)", page.read_text()
         )
-    }
-    assert [name for name in sorted(named) if not (ROOT / name).exists()] == []
+    ]
+    for page in (README, CONTRIBUTING):
+        links = re.findall(r"\]\((?!https?:|#)([^)#]+)", page.read_text())
+        named += [ROOT / link for link in links]
+    assert len(named) > 20
+    assert [path for path in named if not path.exists()] == []
+
+
+MODULES = [
+    path.relative_to(ROOT).with_suffix("")
+    for path in sorted((ROOT / "triage").rglob("*.py"))
+    if "\n    >>> " in path.read_text("utf-8")
+]
+
+
+@pytest.mark.parametrize("path", MODULES, ids=str)
+def test_examples_in_docstrings_show_what_functions_return(path: Path) -> None:
+    done = doctest.testmod(importlib.import_module(".".join(path.parts)))
+    assert done.attempted > 0
+    assert done.failed == 0
+
+
+FORMAT = '''"""A report format for a test: one line."""
+
+
+def line(result: object, document: object) -> str:
+    """The name of the result's class."""
+    return f"one line: {type(result).__name__}\\n"
+'''
+PASS = '''"""A reduction pass for a test."""
+
+
+def drop_last_line(problem: object) -> None:
+    """Do nothing."""
+'''
+FORMAT_LINE = '    "line": "triage.report.line:line",\n'
+PASS_IMPORT = "from triage.reduce.last_line import drop_last_line\n"
+CLASSIFY = "from triage.cli import main; main()"
+PASSES = """from pathlib import Path
+from triage.reduce.text import text_form
+print([step.__name__ for step in text_form(None, Path("build.log")).passes])"""
+
+
+# The module of each kind of change, the file with its lines, these lines and the ones
+# before them, a command, and what it prints.
+@pytest.mark.parametrize(
+    ("module", "text", "changed", "lines", "words", "shown"),
+    [
+        (
+            "report/line.py",
+            FORMAT,
+            "report/formats.py",
+            {'    "text": "triage.report.terminal:text",\n': FORMAT_LINE},
+            [CLASSIFY, "classify", "build.log", "--format", "line"],
+            "one line: ",
+        ),
+        (
+            "reduce/last_line.py",
+            PASS,
+            "reduce/text.py",
+            {
+                "        drop_lines,\n": "        drop_last_line,\n",
+                "from triage.model.case import Case\n": PASS_IMPORT,
+            },
+            [PASSES],
+            "'drop_last_line'",
+        ),
+    ],
+    ids=["format", "reduction pass"],
+)
+def test_a_kind_of_change_is_a_module_and_its_lines(
+    tmp_path: Path,
+    module: str,
+    text: str,
+    changed: str,
+    lines: dict[str, str],
+    words: list[str],
+    shown: str,
+) -> None:
+    """`test_family_tutorial` adds a family."""
+    package = tmp_path / "src" / "triage"
+    shutil.copytree(ROOT / "triage", package)
+    (package / module).write_text(text)
+    table = (package / changed).read_text()
+    for before, line in lines.items():
+        assert table.count(before) == 1
+        table = table.replace(before, before + line)
+    (package / changed).write_text(table)
+    (tmp_path / "build.log").write_text("input.mlir:1:1: error: it failed\n")
+    folders = {"PYTHONPATH": package.parent, "TRIAGE_HOME": tmp_path / "home"}
+    done = subprocess.run(
+        [sys.executable, "-c", *words],
+        env=os.environ | {name: str(path) for name, path in folders.items()},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert shown in done.stdout, done.stderr

@@ -15,10 +15,9 @@ import pytest
 
 import triage.compilers
 from tests.compilers.contract import CHECKS, Contract, Sample
-from tests.conftest import Triage
+from tests.conftest import ROOT, Asked
 from triage.compilers import registry
 
-ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "docs" / "examples"
 PAGE = (ROOT / "CONTRIBUTING.md").read_text()
 NAME, CLASS = "onnxruntime", "triage.compilers.onnxruntime.adapter:OnnxRuntime"
@@ -53,34 +52,26 @@ def test_the_family_keeps_the_contract(
 
 @pytest.mark.real
 @pytest.mark.usefixtures("registered", "shared_home")
-def test_the_commands_of_the_page(triage: Triage, tmp_path: Path) -> None:
+def test_the_commands_of_the_page(asked: Asked, tmp_path: Path) -> None:
     def answer(command: str, code: int) -> Any:
         assert f"triage {command}" in PAGE
         words = command.replace("docs/examples", str(EXAMPLES)).split()
-        done = triage(*words, "--format", "json", cwd=tmp_path)
-        assert done.returncode == code, done.stderr
-        return json.loads(done.stdout)
+        return asked(*words, code=code, cwd=tmp_path)
 
     recipe = "docs/examples/pad-pool.yaml"
-    found = answer(f"run {recipe} -t 1.19.2 -t 1.20.1", 1)["results"]
-    assert [each["status"] for each in found] == ["passed", "failed"]
-    assert found[1]["failure"]["class"] == "wrong-result"
-    assert found[1]["failure"]["details"]["actual"] == 1
-
-    found = answer(f"bisect {recipe} --good 1.19.2 --bad 1.20.1", 0)
-    assert found["after"]["name"] == "1.20.0"
-
-    found = answer(f"reduce {recipe} -t 1.20.1 --good 1.19.2", 0)
-    assert found["program"] is None  # ONNX is not a text
-    folder = tmp_path / found["reproducer"]
+    passed, failed = answer(f"run {recipe} -t 1.19.2 -t 1.20.1", 1)["results"]
+    assert (passed["status"], failed["status"]) == ("passed", "failed")
+    assert failed["failure"]["class"] == "wrong-result"
+    assert failed["failure"]["details"]["actual"] == 1
+    bisection = answer(f"bisect {recipe} --good 1.19.2 --bad 1.20.1", 0)
+    assert bisection["after"]["name"] == "1.20.0"
+    reduced = answer(f"reduce {recipe} -t 1.20.1 --good 1.19.2", 0)
+    assert reduced["program"] is None  # ONNX is not a text
+    script = tmp_path / reduced["reproducer"] / "repro.sh"
     home = Path(os.environ["TRIAGE_HOME"])
     for version, status in (("1.19.2", 0), ("1.20.1", 1)):
         [root] = home.glob(f"toolchains/venv-onnxruntime-*-{version}-*")
         env = {"PATH": "/usr/bin:/bin", "PYTHON": f"{root}/bin/python"}
-        done = subprocess.run(
-            [folder / "repro.sh"], env=env, capture_output=True, text=True, check=False
-        )
-        assert done.returncode == status, done.stderr
-
-    found = answer(f"remedy {recipe} -t 1.20.1", 0)
-    assert "--disable=Pad_Fusion" in json.dumps(found["remedies"])
+        assert subprocess.run([script], env=env).returncode == status
+    remedies = answer(f"remedy {recipe} -t 1.20.1", 0)["remedies"]
+    assert "--disable=Pad_Fusion" in json.dumps(remedies)

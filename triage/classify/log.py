@@ -184,7 +184,7 @@ def clean_line(raw: bytes, number: int = 0) -> LogLine:
     """Return a line without line ending, colours, timestamp and prefixes, and without
     the middle of a very long one.
 
-    >>> clean(b"2026-01-02T03:04:05Z ##[error]no such pass", 7)
+    >>> clean_line(b"2026-01-02T03:04:05Z ##[error]no such pass", 7)
     LogLine(text='no such pass', annotation='error', indent=0, number=7)
     """
     text = raw.decode("utf-8", "replace").rstrip("\r\n ")
@@ -267,7 +267,7 @@ def parse_diagnostic(line: LogLine) -> Diagnostic | None:
     """Parse a line as a diagnostic: by its severity, else by capitals or the mark of a
     CI system. None for a line without them, or if it reports that there was no error.
 
-    >>> diagnostic(LogLine("a.mlir:3:8: error: expected ')'"))
+    >>> parse_diagnostic(LogLine("a.mlir:3:8: error: expected ')'"))
     ... # doctest: +NORMALIZE_WHITESPACE
     Diagnostic(severity='error', message="expected ')'", location='a.mlir:3:8',
     certain=True, of_source=False)
