@@ -11,17 +11,11 @@ from tests.recipes.loading import load_recipes
 from triage.model.case import Case
 from triage.model.errors import BadFiles
 
-INPUTS = (
-    "matmul.mlir",
-    "matmul_f16.mlir",
-    "matmul_f32.mlir",
-    "conv.onnx",
-    "make.py",
-    "old.mlirbc",
-)
+INPUTS = "matmul.mlir matmul_f16.mlir matmul_f32.mlir conv.onnx make.py old.mlirbc"
+BASE = "name: a\ninput: models/matmul.mlir\ntarget: {backend: cuda}\n"
 
 Told = Callable[..., list[str]]
-Loaded = Callable[..., tuple[Case, ...]]
+Loaded = Callable[[str], tuple[Case, ...]]
 
 
 @pytest.fixture
@@ -29,7 +23,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The working folder of a test, with inputs in models/."""
     models = tmp_path / "models"
     models.mkdir()
-    for name in INPUTS:
+    for name in INPUTS.split():
         (models / name).write_text("// empty\n")
     monkeypatch.chdir(tmp_path)
     return tmp_path

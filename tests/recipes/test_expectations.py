@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.bisect.letters import case_named
+from tests.recipes.conftest import BASE
 from tests.recipes.loading import ended, load_recipes
 from triage.model.case import Expectation, Flag
 from triage.model.execution import Stage
@@ -21,8 +22,6 @@ from triage.recipes.expectations import (
     updated_expectations,
 )
 
-BASE = "name: n\ninput: models/matmul.mlir\ntarget: {backend: cuda}\n"
-MATRIX = BASE + "flags: ['--x=${kind}']\nmatrix: {kind: [a, b]}\n"
 TIMEOUT = Failure("timeout", "timeout", "timeout", "too long")
 WRONG = Failure("wrong-result", "run", "wrong-result:0", "wrong", stage=Stage.COMPARE)
 
@@ -34,12 +33,9 @@ def updated(
     path = Path("r.yaml")
     path.write_text(text)
     cases = load_recipes([path])
-    observed = [
-        ended(case, failures[case.name], version)
-        for case in cases
-        if case.name in failures
-    ]
-    update = updated_expectations(path.absolute(), cases, observed)
+    seen = [case for case in cases if case.name in failures]
+    probes = [ended(case, failures[case.name], version) for case in seen]
+    update = updated_expectations(path.absolute(), cases, probes)
     if update.paste:
         Path("expect.yaml").write_text(update.paste)
         path.write_text(text.partition("expect:")[0] + "expect: expect.yaml\n")
@@ -83,43 +79,40 @@ def test_entries_begin_and_end_at_the_version(
     version: str | None,
     entries: list[str],
 ) -> None:
-    update = updated(f"{BASE}expect: [{known}]\n", {"n": failure}, version)
+    base = BASE.replace("name: a", "name: n")  # which YAML reads as no, unquoted
+    update = updated(f"{base}expect: [{known}]\n", {"n": failure}, version)
     first, *lines = (update.paste or "").splitlines()
     assert "expect: expect.yaml" in first
-    assert lines == (
-        ['"n":', *(f"  - {entry}" for entry in entries)] if entries else ["{}"]
-    )
+    listed = [f"  - {entry}" for entry in entries]
+    assert lines == (['"n":', *listed] if listed else ["{}"])
 
 
 def test_a_file_has_a_list_for_each_case(folder: Path) -> None:
     file = Path("expect.yaml")
-    file.write_text('# ours\nkind=a: [{failure: timeout, issue: "a/b#1"}]\n')
-    text = MATRIX + "expect: expect.yaml\n"
-    update = updated(text, {"n[kind=a]": TIMEOUT, "n[kind=b]": WRONG})
+    file.write_text('# ours\nkind=b: [{failure: timeout, issue: "a/b#1"}]\n')
+    text = f"{BASE}flags: ['--x=${{kind}}']\nmatrix: {{kind: [b, c]}}\nexpect: {file}\n"
+    update = updated(text, {"a[kind=b]": TIMEOUT, "a[kind=c]": WRONG})
     assert (update.path, update.paste) == (file.absolute(), None)
     assert Path("r.yaml").read_text() == text
-    cases = load_recipes([Path()])
-    assert [[item.failure for item in case.expect] for case in cases] == [
-        ["timeout"],
-        ["wrong-result"],
+    expected = [case.expect for case in load_recipes([Path()])]
+    assert [[(item.failure, item.issue) for item in items] for items in expected] == [
+        [("timeout", "a/b#1")],
+        [("wrong-result", None)],
     ]
-    assert [case.expect[0].issue for case in cases] == ["a/b#1", None]
-    assert updated(text, {"n[kind=b]": WRONG}).changes == []
+    assert updated(text, {"a[kind=c]": WRONG}).changes == []
     assert file.read_text() == update.text
     file.write_text("# nothing yet\n")
-    assert [
-        change.after for change in updated(text, {"n[kind=b]": TIMEOUT}).changes
-    ] == ["timeout"]
+    [change] = updated(text, {"a[kind=c]": TIMEOUT}).changes
+    assert change.after == "timeout"
 
 
 def holds(since: str | None, until: str | None, version: str | None) -> bool:
-    expected = Expectation("crash", since, until)
-    case = replace(case_named("a"), expect=(expected,))
-    return expectation_for(case, version) is not None
-
-
-def flags(flag: Flag, version: str | None) -> list[str]:
-    return applied_flags(replace(case_named("a"), flags=(flag,)), version)
+    """Return whether a failure is expected, and a flag passed."""
+    expected, flag = Expectation("crash", since, until), Flag("-a", since, until)
+    case = replace(case_named("a"), expect=(expected,), flags=(flag,))
+    is_passed = applied_flags(case, version) == ["-a"]
+    assert is_passed == (expectation_for(case, version) is not None)
+    return is_passed
 
 
 # A nightly counts as the release that it leads to; a bound that names more than a
@@ -138,16 +131,20 @@ until:3.5.0rc20250604 holds:3.5.0rc20250603
 @pytest.mark.parametrize("line", RANGES.splitlines())
 def test_ranges(line: str) -> None:
     words = [word.split(":") for word in line.split()]
-    bounds = {name: version for name, version in words if name in ("since", "until")}
-    for name, version in words[len(bounds) :]:
-        since, until = bounds.get("since"), bounds.get("until")
-        assert holds(since, until, version) is (name == "holds")
-        assert flags(Flag("-a", since, until), version) == ["-a"] * (name == "holds")
+    bounds = dict(words)
+    for name, version in words:
+        if name in ("holds", "not"):
+            is_held = holds(bounds.get("since"), bounds.get("until"), version)
+            assert is_held is (name == "holds")
 
 
 @pytest.mark.parametrize("version", [None, "local build"])
 def test_an_unknown_version_excuses_nothing_and_is_new(version: str | None) -> None:
+    case = replace(
+        case_named("a"),
+        expect=(Expectation("crash", "3.1.0"),),
+        flags=(Flag("--new", since="3.1.0"), Flag("--old", until="3.1.0")),
+    )
+    assert expectation_for(case, version) is None
+    assert applied_flags(case, version) == ["--new"]
     assert holds(None, None, version)
-    assert not holds("3.1.0", None, version)
-    assert flags(Flag("-a", since="3.1.0"), version)
-    assert not flags(Flag("-a", until="3.1.0"), version)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.recipes.conftest import Told
+from tests.recipes.conftest import BASE, Told
 from tests.recipes.loading import load_recipes
 from triage.classify import load_rules
 from triage.model.errors import BadFiles
@@ -19,22 +19,19 @@ from triage.toolchains.project import load_project
 
 GOLDEN = Path(__file__).parent / "golden"
 MISTAKES = yaml.safe_load((GOLDEN / "mistakes.yaml").read_text())
-BASE = "name: a\ninput: models/matmul.mlir\ntarget: {backend: llvm-cpu}\n"
 
 
 @pytest.mark.parametrize("mistake", MISTAKES, ids=lambda mistake: mistake["says"])
 def test_a_mistake_has_its_position_and_what_to_write(
-    told: Told, folder: Path, mistake: dict[str, str]
+    told: Told, mistake: dict[str, str]
 ) -> None:
     os.mkfifo("pipe.mlir")
     Path("gone.mlir").symlink_to("nothing")
     Path("loop.mlir").symlink_to("loop.mlir")
     Path("expect.yaml").write_text('a: [{failure: timeout, sicne: "3.1.0"}]\n')
     problems = told(mistake["recipe"])
-    assert any(
-        problem.startswith(mistake["at"]) and mistake["says"] in problem
-        for problem in problems
-    ), problems
+    at_it = [problem for problem in problems if problem.startswith(mistake["at"])]
+    assert mistake["says"] in "\n".join(at_it), problems
 
 
 def test_many_mistakes_are_reported_at_once(told: Told) -> None:
@@ -48,6 +45,13 @@ def test_many_mistakes_are_reported_at_once(told: Told) -> None:
         assert word in problem
 
 
+# aliases cannot flood the memory
+FLOOD = "a: &l0 [x, x, x, x, x, x, x, x, x, x]\n" + "".join(
+    f"b{number}: &l{number + 1} [{', '.join([f'*l{number}'] * 10)}]\n"
+    for number in range(12)
+)
+
+
 @pytest.mark.parametrize(
     ("data", "fragment"),
     [
@@ -57,19 +61,11 @@ def test_many_mistakes_are_reported_at_once(told: Told) -> None:
         (b"", "triage recipe new"),
         (b"# only a comment\n", "triage recipe new"),
         (b"[" * 200_000, "nesting depth"),
-        # aliases cannot flood the memory
-        (
-            b"a: &l0 [x, x, x, x, x, x, x, x, x, x]\n"
-            + b"".join(
-                b"b%d: &l%d [%s]\n" % (n, n + 1, b", ".join([b"*l%d" % n] * 10))
-                for n in range(12)
-            ),
-            "20000 values",
-        ),
+        (FLOOD, "20000 values"),
         (b"name: a\ninput: %s.mlir\n" % (b"x" * 300), "name too long"),
     ],
 )
-def test_files_without_a_recipe(told: Told, data: bytes, fragment: str) -> None:
+def test_files_without_a_recipe(told: Told, data: str | bytes, fragment: str) -> None:
     assert fragment in "\n".join(told(data))
 
 
@@ -80,10 +76,9 @@ def test_a_name_used_twice_names_both_places(folder: Path) -> None:
         load_recipes([Path("b.yaml"), Path("a.yaml")])
 
 
-NINES, MANY = "9" * 400, "9" * 5000
 VALUES = {
-    "a size of 400 digits": f"{NINES}GiB",
-    "5000 digits": MANY,
+    "a size of 400 digits": f"{'9' * 400}GiB",
+    "5000 digits": "9" * 5000,
     "text tagged as a number": "!!int '!x [['",
     "no number": ".nan",
     "other digits": "²",
@@ -92,46 +87,53 @@ VALUES = {
     "an empty mapping": "{}",
     "a mapping": "{a: 1}",
 }
-KEYS = """
-limits: {timeout: %s}
-limits: {memory: %s}
-limits: {output: %s}
-limits: %s
-args: {n: %s}
-summary: %s
-matrix: {d: [%s]}
-flags: [{flag: --a, since: %s}]
-flags: [%s]
-expect: [{failure: x, until: %s}]
-phase: %s
-env: %s
-env: [%s]
-env: {A: %s}
-%s: x
-run: {inputs: [%s]}
-run: {inputs: ["@%s"]}
-""".splitlines()[1:]
+RECIPE_KEYS = """\
+limits: {timeout: VALUE}
+limits: {memory: VALUE}
+limits: {output: VALUE}
+limits: VALUE
+args: {n: VALUE}
+summary: VALUE
+matrix: {d: [VALUE]}
+flags: [{flag: --a, since: VALUE}]
+flags: [VALUE]
+expect: [{failure: x, until: VALUE}]
+phase: VALUE
+env: VALUE
+env: [VALUE]
+env: {A: VALUE}
+VALUE: x
+run: {inputs: [VALUE]}
+run: {inputs: ["@VALUE"]}"""
+PROJECT = "name: a\ncompiler: iree\n"
+PROJECT_KEYS = "build: {commands: x, timeout: VALUE}"
+RULES = """family: x
+classes:
+  - class: mine
+    explanation: e
+    patterns: [{regex: "a"}]
+"""
+RULE_KEYS = "    rank: VALUE\n    says_nothing: VALUE"
 
 
-def accept(load: Callable[[], object]) -> None:
-    try:
-        load()
-    except BadFiles as error:
-        if not all(problem.line and problem.column for problem in error.problems):
-            pytest.fail(str(error))
-
-
-@pytest.mark.parametrize("value", VALUES.values(), ids=VALUES.keys())
-def test_extreme_values(folder: Path, value: str) -> None:
-    recipe, rules = folder / "a.yaml", folder / "rules.yaml"
-    for key in KEYS:
-        recipe.write_text(f"{BASE}{key % value}\n")
-        accept(lambda: load_recipes([recipe]))
-    project = "name: a\ncompiler: iree\nbuild: "
-    build = f"{{commands: x, timeout: {value}}}\n"
-    rules.write_text(project + build)
-    accept(lambda: load_project(rules))
-    for key in ("rank: %s", "says_nothing: %s"):
-        before = 'family: x\nclasses:\n  - class: mine\n    explanation: e\n    patterns: [{regex: "a"}]\n    '
-        rules.write_text(before + key % value + "\n")
-        accept(lambda: load_rules([rules]))
+@pytest.mark.parametrize(
+    ("begin", "keys", "load"),
+    [
+        (BASE, RECIPE_KEYS, lambda path: load_recipes([path])),
+        (PROJECT, PROJECT_KEYS, load_project),
+        (RULES, RULE_KEYS, lambda path: load_rules([path])),
+    ],
+    ids=["recipe", "project", "rules"],
+)
+@pytest.mark.parametrize("name", VALUES)
+def test_extreme_values(
+    folder: Path, begin: str, keys: str, load: Callable[[Path], object], name: str
+) -> None:
+    path, problems = folder / "a.yaml", []
+    for key in keys.splitlines():
+        path.write_text(f"{begin}{key.replace('VALUE', VALUES[name])}\n")
+        try:
+            load(path)
+        except BadFiles as error:
+            problems += error.problems
+    assert all(problem.line and problem.column for problem in problems)

@@ -7,12 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.values import ELEMENTS, WAYS, Element, value
-from triage.compilers.registry import load_cases
+from tests.recipes.conftest import BASE, Loaded
+from tests.values import ELEMENTS, Element, value
 from triage.execution.compare import differences
 from triage.model.case import RunSpec
 from triage.model.errors import BadFiles
-from triage.recipes.run_keys import read_flagfile
 from triage.recipes.run_values import (
     read_value,
     value_type,
@@ -20,8 +19,10 @@ from triage.recipes.run_values import (
 )
 from triage.reduce.interestingness import ArgumentValues
 
+each_element = pytest.mark.parametrize("element", ELEMENTS.values(), ids=ELEMENTS)
 
-@pytest.mark.parametrize("element", ELEMENTS.values(), ids=ELEMENTS)
+
+@each_element
 def test_a_value_comes_back_in_its_own_type(tmp_path: Path, element: Element) -> None:
     """By whatever way it is given, kept by a reduction, or written to a recipe."""
     values = ArgumentValues(tmp_path)
@@ -32,30 +33,26 @@ def test_a_value_comes_back_in_its_own_type(tmp_path: Path, element: Element) ->
     four = element.array
     arrays = [four, four.reshape(2, 1, 2), four[:0], four[:1].reshape(()), many]
     for number, array in enumerate(arrays):
-        texts = [value(element, array, way, tmp_path, f"{number}") for way in WAYS[2:]]
-        texts.append(values.value_of(array))
-        if array.size == 4:
-            texts.append(value(element, array, "inline", tmp_path, f"{number}"))
-        for text in texts:
+        ways = element.ways if array.size == 4 else ["raw"]
+        texts = [value(element, array, way, tmp_path, f"{number}") for way in ways]
+        for text in (*texts, values.value_of(array)):
             read = read_value(with_located_file(text, tmp_path))
             assert read is not None, text
-            assert read.dtype == element.dtype
-            assert read.shape == array.shape
+            assert (read.dtype, read.shape) == (element.dtype, array.shape)
             assert read.tobytes() == array.tobytes()
 
 
-def test_a_type_of_mlir_has_values() -> None:
-    for element in ELEMENTS.values():
-        for text in (
-            f"tensor<2x?x{element.mlir or element.name}>",
-            f"!torch.vtensor<[2,?],{element.mlir or element.name}>",
-        ):
-            wanted = value_type(text)
-            assert wanted is not None
-            assert (wanted.shape, wanted.dtype) == ((2, None), element.dtype)
-    assert value_type("tensor<4xi4>") is None
-    assert value_type("tensor<4xf4E2M1FN>") is None
-    assert value_type("!hal.buffer_view") is None
+@each_element
+@pytest.mark.parametrize("form", ["tensor<2x?x{}>", "!torch.vtensor<[2,?],{}>"])
+def test_a_type_of_mlir_has_values(element: Element, form: str) -> None:
+    type_ = value_type(form.format(element.mlir or element.name))
+    assert type_ is not None
+    assert (type_.shape, type_.dtype) == ((2, None), element.dtype)
+
+
+def test_other_types_of_mlir() -> None:
+    for text in ("tensor<4xi4>", "tensor<4xf4E2M1FN>", "!hal.buffer_view"):
+        assert value_type(text) is None
     scalar = value_type("index")
     assert scalar is not None
     assert (scalar.dtype, scalar.scalar) == (np.dtype("int64"), True)
@@ -78,54 +75,41 @@ def test_what_does_not_fit_its_type_or_the_memory_is_not_read(
     assert read_value(text.format(folder=tmp_path)) is None
 
 
-WANT = "6xf32=1 2 3 nan inf 0"
-LARGE, LEAST, GREATEST = 2**53, -(2**63), 2**63 - 1
+# Actual and expected value, and the number of elements that differ; `all`: another type
+# or shape is wrong, whatever the numbers. Integers are exact.
+DIFFERENCES = """\
+6xf32=1.00005 2.5 nan nan inf inf | 6xf32=1 2 3 nan inf 0 | 2
+2xf32=1 inf | 2xf32=inf inf | 1
+5 | 5 | 0
+f32=5 | 5 | 0
+2xi64=9007199254740992 7 | 2xi64=9007199254740993 7 | 1
+2xui64=9007199254740992 7 | 2xui64=9007199254740993 7 | 1
+2xsi64=9007199254740992 7 | 2xsi64=9007199254740993 7 | 1
+1xi64=-9223372036854775808 | 1xi64=9223372036854775807 | 1
+2xi8=-1 127 | 2xui8=255 127 | 0
+3xf32=1 | 6xf32=1 2 3 nan inf 0 | all
+2xf32=1 | 2xf64=1 | all
+2xi32=1 | 2xf32=1 | all
+2xi1=1 | 2xi8=1 | all"""
 
 
-@pytest.mark.parametrize(
-    ("actual", "expected", "tolerances", "mismatches"),
-    [
-        ("6xf32=1.00005 2.5 nan nan inf inf", WANT, {"f32": 0.6}, 2),
-        ("2xf32=1 inf", "2xf32=inf inf", {}, 1),
-        ("5", "5", {}, 0),
-        ("f32=5", "5", {}, 0),
-        # integers are exact
-        *(
-            (f"2x{element}={LARGE} 7", f"2x{element}={LARGE + 1} 7", {}, 1)
-            for element in ("i64", "ui64", "si64")
-        ),
-        (f"1xi64={LEAST}", f"1xi64={GREATEST}", {}, 1),
-        # a program may forget the sign of its integers
-        ("2xi8=-1 127", "2xui8=255 127", {}, 0),
-        # another shape or type is wrong, whatever the numbers
-        ("3xf32=1", WANT, {}, None),
-        ("2xf32=1", "2xf64=1", {}, None),
-        ("2xi32=1", "2xf32=1", {}, None),
-        ("2xi1=1", "2xi8=1", {}, None),
-    ],
-)
-def test_what_differs(
-    actual: str, expected: str, tolerances: dict[str, float], mismatches: int | None
-) -> None:
-    spec = RunSpec(tolerances=tuple(tolerances.items()))
-    assert differences(actual, expected, spec).get("mismatches") == mismatches
+@pytest.mark.parametrize("line", DIFFERENCES.splitlines())
+def test_what_differs(line: str) -> None:
+    actual, expected, mismatches = line.split(" | ")
+    spec = RunSpec(tolerances=(("f32", 0.6),))
+    count = None if mismatches == "all" else int(mismatches)
+    assert differences(actual, expected, spec).get("mismatches") == count
 
 
-def test_flags_that_set_a_tolerance_are_tolerances(tmp_path: Path) -> None:
+def test_flags_that_set_a_tolerance_are_tolerances(loaded: Loaded) -> None:
     """The runtime's program, which knows them, does not compare."""
-    file = tmp_path / "run_module_io_flags.txt"
-    file.write_text("--expected_f32_threshold=0.5f\n--input=f32=1\n--a=b\n")
-    run = read_flagfile(file)
-    assert (run.tolerances, run.flags) == ((("f32", 0.5),), ("--a=b",))
-    (tmp_path / "p.mlir").write_text("")
-    recipe = tmp_path / "r.yaml"
-    start = "name: r\ninput: p.mlir\ntarget: {backend: llvm-cpu}\n"
-    more = f"flagfile: {file.name}, tolerance: {{f64: 1}}, inputs: [f32=2]"
-    recipe.write_text(f"{start}run: {{{more}}}\n")
-    [case] = load_cases([recipe])
+    flags = "--expected_f32_threshold=0.5f\n--input=f32=1\n--a=b\n"
+    Path("flags.txt").write_text(flags)
+    more = "flagfile: flags.txt, tolerance: {f64: 1}, inputs: [f32=2]"
+    [case] = loaded(f"{BASE}run: {{{more}}}\n")
     assert case.run
     assert case.run.inputs == ("f32=1", "f32=2")
     assert case.run.tolerances == (("f32", 0.5), ("f64", 1))
-    recipe.write_text(f"{start}run: {{flags: [--expected_f16_threshold=1]}}\n")
+    assert case.run.flags == ("--a=b",)
     with pytest.raises(BadFiles, match="tolerance"):
-        load_cases([recipe])
+        loaded(f"{BASE}run: {{flags: [--expected_f16_threshold=1]}}\n")
