@@ -119,7 +119,7 @@ def test_installed_is_the_newest_release_without_a_compiler_next_to_the_program(
 ) -> None:
     put(workspace, "1.0.0")
     put(workspace, "1.1.0")
-    monkeypatch.setattr("importlib.metadata.distributions", lambda **_: ())
+    monkeypatch.setattr("triage.toolchains.registry.installs_of", lambda *_: ())
     assert name_of(registry, "installed") == "1.1.0"
 
 

@@ -8,7 +8,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -87,6 +87,18 @@ def packages_of(python: Path) -> Iterator[Path]:
     """
     for root in {python.parents[1], base_of(python).resolve().parents[1]}:
         yield from root.glob("lib/python3*/site-packages/*.dist-info/RECORD")
+
+
+def installs_of(
+    distribution: str, folders: Iterable[str | Path]
+) -> Iterator[tuple[str, Path]]:
+    """Yield the version of a package in each folder of packages that has it, and the
+    folder. `importlib.metadata` would take longer than a known result.
+    """
+    pattern = f"{distribution.replace('-', '_')}-*.dist-info"
+    for folder in map(Path, folders):
+        for found in folder.glob(pattern):
+            yield found.stem.partition("-")[2], folder
 
 
 def editable_sources(environment: Path) -> tuple[Path, ...]:

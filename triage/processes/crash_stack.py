@@ -15,14 +15,6 @@ from typing import Any
 
 from triage.model.execution import Captured, Execution
 
-# These variables make LLVM's signal handler print the addresses on the stack and where
-# each library is loaded. By default it searches for names, which takes longer than a
-# compile and needs a program of LLVM.
-PRINT_ADDRESSES = {
-    "LLVM_DISABLE_SYMBOLIZATION": "1",
-    "LLVM_ENABLE_SYMBOLIZER_MARKUP": "1",
-}
-
 _PRINTER = b"_ZN4llvm3sys28PrintStackTraceOnErrorSignalENS_9StringRefEb"
 _HEADER = "Stack dump with symbol names:"
 _LINE = re.compile(

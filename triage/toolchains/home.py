@@ -16,8 +16,6 @@ from hashlib import blake2b
 from itertools import groupby
 from operator import attrgetter
 from pathlib import Path
-from secrets import token_hex
-from tempfile import mkdtemp
 from typing import IO, TYPE_CHECKING, Any, Self
 
 from triage.model.errors import EnvironmentFailure, Interrupted
@@ -164,7 +162,7 @@ def write_whole(path: Path, text: str | bytes) -> None:
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     data = text.encode("utf-8") if isinstance(text, str) else text
-    new = path.with_name(f".{path.name}.{token_hex(8)}")
+    new = path.with_name(f".{path.name}.{os.urandom(8).hex()}")
     try:
         new.write_bytes(data)
         new.replace(path)
@@ -178,6 +176,8 @@ def remove_tree(root: Path) -> None:
 
     `shutil.rmtree` fails for folders that are very deep or that nobody may enter.
     """
+    from tempfile import mkdtemp  # slow to import
+
     pending = [root]
     if root.is_symlink():
         return
@@ -214,6 +214,8 @@ def temporary_folder(
     """Make a folder in `within` (default: the system's temporary folder), and remove it
     with its content afterwards.
     """
+    from tempfile import mkdtemp  # slow to import
+
     folder = Path(mkdtemp(dir=within, prefix=prefix))
     try:
         yield folder

@@ -5,16 +5,19 @@ from __future__ import annotations
 import json
 import os
 import re
+import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import date
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from packaging.version import Version
 
 from triage.compilers.base import Compiler, Description, Needs
+from triage.compilers.interpreters import installs_of
 from triage.model.errors import BadInput, EnvironmentFailure, Unobtainable
 from triage.model.fields import as_json
 from triage.model.revision import FamilyRef, Revision, Toolchain, ToolchainKind
@@ -23,8 +26,10 @@ from triage.recipes.document import schema_of
 from triage.recipes.values import parse_version
 from triage.toolchains.contents import Contents, file_state, readable, with_targets
 from triage.toolchains.home import Home, Progress, Workspace, is_intact
-from triage.toolchains.index import Release
-from triage.toolchains.install import Package
+
+if TYPE_CHECKING:
+    from triage.toolchains.index import Release
+    from triage.toolchains.install import Package
 
 _FORMS = (
     "`3.13.0`, `latest`, `previous`, `installed`, `2025-06-04`, "
@@ -286,16 +291,10 @@ class ToolchainRegistry:
 
     def _next_to_program(self, family: str) -> Sequence[ToolchainRef]:
         """Return the compiler in this program's own Python environment, if any."""
-        from importlib.metadata import distributions
-
         distribution = self._compiler(family).distribution
         return [
-            ToolchainRef(
-                family,
-                Revision(package.version),
-                path=Path(str(package.locate_file(""))),
-            )
-            for package in distributions(name=distribution)
+            ToolchainRef(family, Revision(version), path=folder)
+            for version, folder in installs_of(distribution, sys.path)
             if distribution
         ]
 
@@ -445,6 +444,8 @@ class ToolchainRegistry:
         compiler = self._compiler(family)
         if key in self._packages:
             return self._packages[key]
+        from triage.toolchains.install import Package  # slow to import
+
         package = Package(self.workspace, compiler.distribution, compiler.packaging)
         if nightly:
             # slow to import

@@ -24,6 +24,7 @@ from triage.compilers.base import (
     pep440,
     script_options,
 )
+from triage.compilers.interpreters import installs_of
 from triage.compilers.invocation import (
     Invocation,
     WorkerRunner,
@@ -279,12 +280,8 @@ class Command(Compiler):
             if match:
                 version = match[1] if match.groups() else match[0]
         elif self.distribution and root is not None:
-            from importlib.metadata import distributions
-
-            folders = list(map(str, _site_packages(root)))
-            for distribution in distributions(name=self.distribution, path=folders):
-                version = distribution.version
-                break
+            installs = installs_of(self.distribution, _site_packages(root))
+            version, _ = next(installs, (None, root))
         return Description(pep440(version), None, None, Capabilities())
 
     def standalone(self, task: StandaloneCompile) -> StandaloneCall:

@@ -36,7 +36,6 @@ from triage.model.case import Case
 from triage.model.errors import EnvironmentFailure
 from triage.model.outcome import Cause, NoAnswer
 from triage.model.revision import Capabilities, Toolchain
-from triage.processes.crash_stack import PRINT_ADDRESSES
 from triage.processes.sealing import Seal
 from triage.recipes.expectations import applied_flags
 
@@ -57,6 +56,13 @@ _PLAIN = (
     "--mlir-elide-resource-strings-if-larger=16",
 )
 _ONE_THREAD = "--mlir-disable-threading"
+# These variables make LLVM's signal handler print the addresses on the stack and where
+# each library is loaded, see `processes.crash_stack`. By default it searches for names,
+# which takes longer than a compile and needs a program of LLVM.
+PRINT_ADDRESSES = {
+    "LLVM_DISABLE_SYMBOLIZATION": "1",
+    "LLVM_ENABLE_SYMBOLIZER_MARKUP": "1",
+}
 
 # The wheel's entry script in bin/ starts an interpreter first and turns a signal into
 # an ordinary exit status, so the native binary inside the package is preferred wherever

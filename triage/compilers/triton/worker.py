@@ -146,8 +146,7 @@ def print_stack_of_crash(address: int, library: str) -> None:
     """Call the function at an address of a library that makes a crash print the
     addresses on its stack. The address is that in the library's file.
     """
-    # As in `PRINT_ADDRESSES` of processes/crash_stack.py, which this interpreter cannot
-    # import.
+    # as in `PRINT_ADDRESSES` of iree/adapter.py, which this interpreter cannot import
     os.environ.update(LLVM_DISABLE_SYMBOLIZATION="1", LLVM_ENABLE_SYMBOLIZER_MARKUP="1")
     entry = ctypes.CDLL(library)._handle  # noqa: SLF001 - the loader's entry for the library, which begins with its address
     start = ctypes.c_void_p.from_address(entry).value or 0
