@@ -18,7 +18,7 @@ import pytest
 
 from tests.processes.conftest import INTERPRETER, ran, starting
 from tests.programs import kill_when, processes_with, until
-from triage.compilers.interpreters import prefixes_of
+from triage.compilers.interpreters import interpreter_folders
 from triage.execution.judge import compiler_rules, judge
 from triage.model.errors import Interrupted
 from triage.model.execution import Ending, Limits
@@ -252,7 +252,7 @@ def answering(
         [sys.executable, "-c", code],
         {},
         stop or threading.Event(),
-        seal=Seal(prefixes_of(Path(sys.executable))),
+        seal=Seal(interpreter_folders(Path(sys.executable))),
         folder=folder,
         limits=Limits(memory=memory),
     )

@@ -14,7 +14,7 @@ from pathlib import Path
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from triage.compilers.interpreters import base_of, editable_sources
+from triage.compilers.interpreters import base_interpreter, editable_sources
 from triage.compilers.invocation import Invocation, IrPrinter, MlirTools, Runner
 from triage.model.case import Case, CaseSpec, Reference, RunSpec
 from triage.model.fields import UNPRINTED, in_json, key
@@ -120,7 +120,7 @@ def environment_needs(environment: Path, *files: Path) -> Needs:
     sources of its editable packages, and further files.
     """
     sources = editable_sources(environment)
-    python = base_of(environment / "bin" / "python")
+    python = base_interpreter(environment / "bin" / "python")
     return Needs((environment, *sources, *files), python)
 
 
@@ -161,7 +161,7 @@ class OptionCatalog:
     """Words in names of options that are off by default, so that only `true` is tried.
     """
 
-    def is_foreign(self, name: str, backend: str) -> bool:
+    def is_of_other_backend(self, name: str, backend: str) -> bool:
         """Return whether an option belongs to other backends only."""
         if name.startswith(self.backends.get(backend, ())):
             return False
@@ -358,7 +358,7 @@ class Compiler(ABC):
         return TypeAdapter(Vocabulary).validate_python(words)
 
     def declaring_options(
-        self, case: Case, program: Path, named: Iterable[str]
+        self, case: Case, program: Path, devices: Iterable[str]
     ) -> tuple[str, ...]:
         """Return options that declare the devices that a program refers to, and those
         that are named; none if all are declared, or no option can declare them.
@@ -372,7 +372,9 @@ class Compiler(ABC):
         """
         return RecipeFamily(self.name, any_input=True)
 
-    def named(self, ref: FamilyRef, spec: CaseSpec | None = None) -> Compiler | None:
+    def family_for(
+        self, ref: FamilyRef, spec: CaseSpec | None = None
+    ) -> Compiler | None:
         """Return the family that `ref` names, or None if this family does not know it:
         itself, or one that `ref` or `spec` describes, such as `command:cython`.
         """
@@ -415,7 +417,7 @@ class Compiler(ABC):
             return case
         return replace(case, run=RunSpec(reference=Reference(release)))
 
-    def unsupported(self, version: str) -> str | None:
+    def why_unsupported(self, version: str) -> str | None:
         """Return why this release cannot compile anything on this machine, if that is
         known before it is installed.
         """

@@ -29,7 +29,7 @@ def interpreter(version: Version) -> Path | None:
     return _interpreters_by_version().get(version)
 
 
-def versions() -> tuple[Version, ...]:
+def python_versions() -> tuple[Version, ...]:
     """Return the versions of all CPython interpreters, this program's own first, then
     the newest.
     """
@@ -54,11 +54,11 @@ def _interpreters_by_version() -> dict[Version, Path]:
     for entry in json.loads(answer.stdout.text) if answer.ok else ():
         kind = entry["implementation"], entry["variant"]
         if entry["path"] and kind == ("cpython", "default"):
-            paths.setdefault(version_of(entry["version"]), Path(entry["path"]))
+            paths.setdefault(major_minor(entry["version"]), Path(entry["path"]))
     return paths
 
 
-def base_of(python: Path) -> Path:
+def base_interpreter(python: Path) -> Path:
     """Return the interpreter that a virtual environment was made with; the interpreter
     itself if it is in none.
     """
@@ -71,21 +71,21 @@ def base_of(python: Path) -> Path:
     return python
 
 
-def prefixes_of(python: Path) -> tuple[Path, ...]:
+def interpreter_folders(python: Path) -> tuple[Path, ...]:
     """Return the folders of an interpreter, and of the one that it was made with:
     programs, libraries and packages.
     """
     folders = [python.parents[1]]
-    for base in (base_of(python), base_of(python).resolve()):
+    for base in (base_interpreter(python), base_interpreter(python).resolve()):
         folders += [base.parents[1] / name for name in ("bin", "lib", "lib64")]
     return tuple(dict.fromkeys(folder for folder in folders if folder.is_dir()))
 
 
-def packages_of(python: Path) -> Iterator[Path]:
+def package_records(python: Path) -> Iterator[Path]:
     """Yield the records of the packages of an interpreter, and of the one that it was
     made with.
     """
-    for root in {python.parents[1], base_of(python).resolve().parents[1]}:
+    for root in {python.parents[1], base_interpreter(python).resolve().parents[1]}:
         yield from root.glob("lib/python3*/site-packages/*.dist-info/RECORD")
 
 
@@ -116,7 +116,7 @@ def editable_sources(environment: Path) -> tuple[Path, ...]:
     return tuple(folders)
 
 
-def version_of(text: str) -> Version:
+def major_minor(text: str) -> Version:
     """Return the first two numbers of a version: `(3, 11)` for `3.11.4`."""
     major, minor = text.split(".")[:2]
     return int(major), int(minor)

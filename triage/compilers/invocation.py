@@ -255,7 +255,7 @@ class Runner(ABC):
         """
         return ()
 
-    def reads(self, value: ValueText) -> bool:
+    def can_read(self, value: ValueText) -> bool:
         """Return whether the program reads a value as recipes write it. Others are
         given to it as raw bytes.
         """

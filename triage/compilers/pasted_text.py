@@ -153,7 +153,7 @@ class RecipeStarter:
 
 
 @dataclass(frozen=True)
-class Found:
+class PastedContent:
     """The programs of one family in a text, and the calls of its compiler."""
 
     family: str
@@ -161,7 +161,9 @@ class Found:
     calls: Sequence[ShellCommand] = ()
 
 
-def found_in(request: RecipeRequest, starters: Mapping[str, RecipeStarter]) -> Found:
+def pasted_content(
+    request: RecipeRequest, starters: Mapping[str, RecipeStarter]
+) -> PastedContent:
     """Return what the text of a request is about: the last family if the text calls its
     compiler, else the first one of which it has anything. Whatever a script is about,
     it runs with the packages that a revision names.
@@ -169,15 +171,17 @@ def found_in(request: RecipeRequest, starters: Mapping[str, RecipeStarter]) -> F
     text = request.text
     scripts = python_in(text, _ANY) if request.packages else []
     if scripts:
-        return Found("command", [PastedProgram(script, ".py") for script in scripts])
-    found = [
-        Found(family, starter.programs_in(text), _complete_calls(text, starter))
+        return PastedContent(
+            "command", [PastedProgram(script, ".py") for script in scripts]
+        )
+    contents = [
+        PastedContent(family, starter.programs_in(text), _complete_calls(text, starter))
         for family, starter in starters.items()
     ]
-    last = found[-1]
+    last = contents[-1]
     if last.calls:
         return last
-    return next((item for item in found if item.programs or item.calls), last)
+    return next((item for item in contents if item.programs or item.calls), last)
 
 
 def _complete_calls(text: str, starter: RecipeStarter) -> list[ShellCommand]:
@@ -201,10 +205,12 @@ def calls_in(text: str, tools: re.Pattern[str]) -> Iterator[ShellCommand]:
             if before.count("`") % 2:  # code in a sentence
                 after = after.partition("`")[0]
             variables = tuple(_VARIABLE.findall(before))
-            yield ShellCommand(match["tool"] or "", tuple(_words(after)), variables)
+            yield ShellCommand(
+                match["tool"] or "", tuple(_words_of_call(after)), variables
+            )
 
 
-def _words(text: str) -> Iterable[str]:
+def _words_of_call(text: str) -> Iterable[str]:
     """Return the words of a call to its end, without redirections."""
     lexer = shlex.shlex(
         _REDIRECTION.sub(" ", text), posix=True, punctuation_chars="|&;"
@@ -304,7 +310,7 @@ def chip_in(text: str) -> str | None:
     return match and match.lastgroup
 
 
-def keep_harmless(start: RecipeStart, names: frozenset[str]) -> RecipeStart:
+def refuse_harmful_flags(start: RecipeStart, names: frozenset[str]) -> RecipeStart:
     """Move the flags that might do harm to the recipe's `refused`.
 
     `names` are the names of harmless flags. Raises BadInput if the backend or the chip

@@ -15,12 +15,12 @@ from pathlib import Path
 from triage.classify import classify_log, packaged_rules
 from triage.classify.log import decoded
 from triage.compilers.pasted_text import (
-    Found,
+    PastedContent,
     RecipeRequest,
     calls_in,
-    found_in,
-    keep_harmless,
     names_passes,
+    pasted_content,
+    refuse_harmful_flags,
 )
 from triage.compilers.registry import failure_names, family_named, recipe_starters
 from triage.model.errors import BadInput
@@ -93,8 +93,8 @@ def _start_from_program(
         backend = request.backend
         if backend:
             backend = family_named(family).recipe.aliases.get(backend, backend)
-        asked = replace(request, backend=backend)
-        start = starters[family].from_program(asked, path, program)
+        family_request = replace(request, backend=backend)
+        start = starters[family].from_program(family_request, path, program)
         if start is not None:
             return start
     if request.kernel:
@@ -107,15 +107,15 @@ def start_from_text(request: RecipeRequest, name: str) -> RecipeStart:
     request, which messages call `name`. Raises NoProgramError if the text has no
     complete program.
     """
-    found = found_in(request, recipe_starters())
-    if not found.programs:
+    content = pasted_content(request, recipe_starters())
+    if not content.programs:
         raise NoProgramError(f"{name} contains no complete program")
-    program = found.programs[0]
+    program = content.programs[0]
     path = request.path.with_suffix(program.suffix)
-    if found.calls:
-        start = _start_from_calls(request, found, path)
+    if content.calls:
+        start = _start_from_calls(request, content, path)
     else:
-        start = _start_from_program(request, [found.family], path, program.text)
+        start = _start_from_program(request, [content.family], path, program.text)
     notes = []
     if start.refused:
         notes = [f"Left out of the text: {' '.join(start.refused)}."]
@@ -127,25 +127,27 @@ def start_from_text(request: RecipeRequest, name: str) -> RecipeStart:
         copied=start.copied or program.text,
         notes=notes,
         expect=list(filter(failure_names().__contains__, classes))[:1],
-        reported=reported_revisions(request.text, found.family),
+        reported=reported_revisions(request.text, content.family),
     )
 
 
-def _start_from_calls(request: RecipeRequest, found: Found, path: Path) -> RecipeStart:
+def _start_from_calls(
+    request: RecipeRequest, content: PastedContent, path: Path
+) -> RecipeStart:
     """Start from the first call that can be read, without what could do harm."""
     starters = recipe_starters()
     problems = []
     lists = [starter.flags_allowed_in_texts for starter in starters.values()]
-    for call in found.calls:
+    for call in content.calls:
         files = [word for word in call.words if word.startswith("@")]
         words = tuple(word for word in call.words if word not in files)
         call = replace(call, words=words)
         try:
-            start = starters[found.family].from_call(call, request.backend, path)
+            start = starters[content.family].from_call(call, request.backend, path)
         except BadInput as error:
             problems.append(error)
             continue
-        start = keep_harmless(start, frozenset().union(*lists))
+        start = refuse_harmful_flags(start, frozenset().union(*lists))
         lost = [flag for flag in start.refused if names_passes(flag)]
         if lost and start.target is None:
             raise NoProgramError(
@@ -171,8 +173,8 @@ def reported_revisions(text: str, family: str) -> list[str]:
     """
     compiler = family_named(family)
     names = (compiler.distribution, *compiler.recipe.nicknames, family)
-    either = "|".join(re.escape(name) for name in names if name)
-    named = re.compile(rf"(?i)\b(?:{either})\b{_BEFORE_VERSION}(?<![\d.]){_VERSIONS}")
+    any_name = "|".join(re.escape(name) for name in names if name)
+    named = re.compile(rf"(?i)\b(?:{any_name})\b{_BEFORE_VERSION}(?<![\d.]){_VERSIONS}")
     matches = [match[1] for match in (*named.finditer(text), *_RELEASE.finditer(text))]
     versions = re.findall(_VERSION, " ".join(matches))
     # A version such as 3.3.0rc20250201 is a nightly.

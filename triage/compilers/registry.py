@@ -53,14 +53,14 @@ class Families(Mapping[str, Compiler]):
         ref = FamilyRef.parse(name)
         family = self._described.get(name)
         if family is None and ref.kind in _CLASSES:
-            family = family_named(ref.kind).named(ref)
+            family = family_named(ref.kind).family_for(ref)
         if family is None:
             raise KeyError(name)
         return family
 
     def __iter__(self) -> Iterator[str]:
         for name in _CLASSES:
-            if family_named(name).named(FamilyRef(name)):
+            if family_named(name).family_for(FamilyRef(name)):
                 yield name
         yield from self._described
 
@@ -78,7 +78,7 @@ def family_of(case: Case) -> Compiler:
     """Return the family of a case, whose recipe was checked."""
     ref = FamilyRef.parse(case.compiler)
     family = family_named(ref.kind)
-    return family.named(ref, case.spec) or family
+    return family.family_for(ref, case.spec) or family
 
 
 @cache

@@ -117,7 +117,7 @@ class StandaloneCall:
         )
 
     @property
-    def script(self) -> str:
+    def shell_script(self) -> str:
         """The lines of the shell script that run all commands."""
         lines = []
         for program, *words in self.commands:
@@ -158,22 +158,22 @@ def program_call(
     if task.run or task.failure_class == NO_OUTPUT:
         output = module
     start = [task.program]
-    running = [*task.run]
+    run_words = [*task.run]
     packages = task.packages
     files = dict[str, str]()
     setup = list[str]()
     if worker:
         start = ["{python}", worker.name]
-        if running:
-            running = [*start, *running[running.index("run") :]]
+        if run_words:
+            run_words = [*start, *run_words[run_words.index("run") :]]
         files[worker.name] = worker.read_text("utf-8")
         check = f"{_SHELL_PYTHON} {worker.name} describe >/dev/null || exit 127"
         setup.append(check)
     commands = [[*start, *task.options, task.source, "-o", output]]
-    if running:
-        commands.append([word.replace(MODULE_PLACE, output) for word in running])
+    if run_words:
+        commands.append([word.replace(MODULE_PLACE, output) for word in run_words])
     run = task.case.run
-    if running and run and run.expected:
+    if run_words and run and run.expected:
         files[_COMPARE] = comparing_script(run)
         commands.append(["{python}", _COMPARE])
         imported = "numpy"
@@ -217,7 +217,7 @@ def python_array(text: str) -> str:
     return f"{array}.reshape([{', '.join(shape)}])"
 
 
-def comparison(run: RunSpec) -> str:
+def comparison_code(run: RunSpec) -> str:
     """Return Python that compares `results`, a list of arrays, with the expected
     ones.
     """
@@ -234,7 +234,7 @@ def comparing_script(run: RunSpec) -> str:
     expected results.
     """
     values = (python_array(file_value(file)) for file in result_files(run))
-    text = _LOAD.format(results=", ".join(values)) + comparison(run)
+    text = _LOAD.format(results=", ".join(values)) + comparison_code(run)
     if _TYPES in text:
         return f"import ml_dtypes\n{text}"
     return text

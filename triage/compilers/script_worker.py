@@ -47,13 +47,13 @@ _TRUTH = {"true": "1", "false": "0"}
 _LACKING = re.compile(r"module '[\w.]+' has no|unexpected keyword argument")
 
 
-def run_script(options: argparse.Namespace) -> None:
-    """Run a program and write OUTPUT. If the program fails, this process ends in the
-    same way.
+def write_stable_output(options: argparse.Namespace) -> None:
+    """Run a program, and write what it prints each time to OUTPUT. If the program
+    fails, this process ends in the same way.
     """
-    first = second = printed_by(options.module)
+    first = second = run_and_capture(options.module)
     if not options.once:
-        second = printed_by(options.module)
+        second = run_and_capture(options.module)
     numbers = equal_parts(_NUMBER.findall(first), _NUMBER.findall(second))
     results: dict[str, object] = {
         "f64": [float(_TRUTH.get(text.lower(), text or 0)) for text in numbers]
@@ -63,9 +63,10 @@ def run_script(options: argparse.Namespace) -> None:
     options.target.write_text(json.dumps(results))
 
 
-def printed_by(script: Path) -> str:
-    """Run a program, pass on what it prints, and return it. Its errors name it
-    `script.py`, because a failure is the same in a file of another name.
+def run_and_capture(script: Path) -> str:
+    """Run a program, pass on what it prints, and return its output. If it fails, end
+    this process in the same way. Its errors name it `script.py`, because a failure is
+    the same in a file of another name.
     """
     argv = [sys.executable, __file__, "execute", str(script)]
     env = {**os.environ, "PYTHONHASHSEED": "0", "PYTHONDONTWRITEBYTECODE": "1"}
@@ -81,7 +82,7 @@ def printed_by(script: Path) -> str:
     return done.stdout.decode(errors="replace")
 
 
-class ModulesBeside:
+class NeighbourModules:
     """Finds modules and packages in the folders of all files among the arguments."""
 
     def __init__(self, words: Sequence[str]) -> None:
@@ -107,7 +108,7 @@ def execute(words: list[str]) -> None:
     """
     here = os.path.dirname(os.path.abspath(__file__))
     sys.path[:] = [folder for folder in sys.path if folder != here]
-    finder: Any = ModulesBeside(words)
+    finder: Any = NeighbourModules(words)
     sys.meta_path.append(finder)
     sys.argv[:] = words
     try:
@@ -186,7 +187,7 @@ def main() -> None:
     if flags:
         user_flags = os.environ.get(options.flags_in, "")
         os.environ[options.flags_in] = " ".join([user_flags, *flags])
-    run_script(options)
+    write_stable_output(options)
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from triage.compilers.base import SCRIPT_WORKER, Compiler, Needs
-from triage.compilers.interpreters import prefixes_of
+from triage.compilers.interpreters import interpreter_folders
 from triage.compilers.registry import onnx_family
 from triage.execution.cache import Record, ResultCache
 from triage.execution.judge import (
@@ -68,7 +68,7 @@ class _ImportFailed(Exception):
 @cache
 def own_python() -> tuple[Path, ...]:
     """Return the folders of this program's own interpreter and its packages."""
-    return prefixes_of(Path(sys.executable))
+    return interpreter_folders(Path(sys.executable))
 
 
 @dataclass

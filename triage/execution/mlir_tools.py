@@ -12,7 +12,7 @@ from functools import cached_property
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from triage.compilers.interpreters import prefixes_of
+from triage.compilers.interpreters import interpreter_folders
 from triage.compilers.invocation import MlirTools
 from triage.model.content import is_regular
 from triage.model.execution import Execution, Limits
@@ -41,7 +41,7 @@ class Reader:
         }
         # -P: modules next to the script must not hide those of the toolchain.
         argv = [sys.executable, "-P", str(WORKER), tools.package]
-        reads = (*tools.reads, *prefixes_of(Path(sys.executable)), WORKER)
+        reads = (*tools.reads, *interpreter_folders(Path(sys.executable)), WORKER)
         self._folder = TemporaryDirectory(prefix="triage-")
         self._python = AnsweringProcess(
             argv,

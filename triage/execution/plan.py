@@ -209,7 +209,7 @@ def _readable_value(engine: Engine, runner: Runner, text: str) -> str:
     Raises OSError or ValueError if it cannot be read.
     """
     value = split_value(text)
-    if not value.is_tensor_proto and runner.reads(value):
+    if not value.is_tensor_proto and runner.can_read(value):
         return text
 
     def write(scratch: Path) -> Path:

@@ -152,12 +152,12 @@ def label_of(case: str) -> str:
 
 
 def updated_expectations(
-    recipe: Path, cases: Sequence[Case], seen: Sequence[Probe]
+    recipe: Path, cases: Sequence[Case], observed: Sequence[Probe]
 ) -> UpdatedFile:
     """Update the known failures of a recipe to what was seen of its cases: in the file
     that it names, or else as a text to paste.
     """
-    probes = {probe.case.name: probe for probe in seen}
+    probes = {probe.case.name: probe for probe in observed}
     changes: list[ExpectationChange] = []
     lines: list[str] = []
     for case in cases:

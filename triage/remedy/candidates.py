@@ -113,7 +113,9 @@ class Situation:
         flags = self.toolchain.capabilities.flags
         if flags and name not in flags:
             return False
-        return not self.family.remedy_options.is_foreign(name, self.case.target.backend)
+        return not self.family.remedy_options.is_of_other_backend(
+            name, self.case.target.backend
+        )
 
     def with_change(self, change: Change, other: Case | None = None) -> ChangedCase:
         """Return the candidate for a change of flags or, with `other`, of the input."""
@@ -220,7 +222,7 @@ def _switches(situation: Situation) -> Iterator[str]:
         name
         for name in (*capabilities.switches, *capabilities.choices)
         if name.startswith(prefixes)
-        and not catalog.is_foreign(name, backend)
+        and not catalog.is_of_other_backend(name, backend)
         and not _contains(name, catalog.never)
     ]
     for name in sorted(eligible, key=rank):

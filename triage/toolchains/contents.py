@@ -19,7 +19,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from triage.compilers.base import Needs
-from triage.compilers.interpreters import packages_of, prefixes_of
+from triage.compilers.interpreters import interpreter_folders, package_records
 from triage.model.content import file_sha256
 from triage.model.errors import EnvironmentFailure
 from triage.processes.sealing import SYSTEM
@@ -47,7 +47,7 @@ class Contents:
         try:
             digests = [self.digest(path) for path in needs.files]
             if needs.python is not None:
-                records = sorted(packages_of(needs.python))
+                records = sorted(package_records(needs.python))
                 digests.append(self.digest(needs.python.resolve(), *records))
         except OSError as error:
             raise EnvironmentFailure(
@@ -113,7 +113,7 @@ def readable(needs: Needs) -> tuple[Path, ...]:
     """Return all files and folders that a compiler needs, for its seal."""
     if needs.python is None:
         return needs.files
-    return (*needs.files, *prefixes_of(needs.python))
+    return (*needs.files, *interpreter_folders(needs.python))
 
 
 def states(path: Path) -> Iterator[tuple[str, _State]]:

@@ -17,9 +17,9 @@ from packaging.version import Version
 from triage.compilers.base import Environment, Packaging, Wheel
 from triage.compilers.interpreters import (
     interpreter,
+    major_minor,
+    python_versions,
     uv_program,
-    version_of,
-    versions,
 )
 from triage.model.content import Address, without_secrets
 from triage.model.errors import BadInput, EnvironmentFailure, Unobtainable
@@ -86,7 +86,7 @@ class Package:
             page = Address(f"{index}/{canonicalize_name(self.distribution)}/")
         pythons: Sequence[tuple[int, int]] = ()
         if self.packaging != PLAIN_WHEEL:
-            pythons = versions()
+            pythons = python_versions()
         return listed_releases(
             self.workspace, page, self.distribution, pythons, nightly=self.nightly
         )
@@ -137,7 +137,7 @@ class Package:
         name = f"{release.distribution} {release.version}"
 
         def fill(folder: Path, scratch: Path) -> dict[str, Any]:
-            python = interpreter(version_of(release.python))
+            python = interpreter(major_minor(release.python))
             if python is None and self.packaging != PLAIN_WHEEL:
                 raise Unobtainable(
                     f"{name} needs Python {release.python}, which is not installed here"

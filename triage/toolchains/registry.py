@@ -171,9 +171,9 @@ class ToolchainRegistry:
         """Return the family's installed releases that can compile, oldest first,
         without a network.
         """
-        unsupported = self._compiler(family).unsupported
+        why_unsupported = self._compiler(family).why_unsupported
         refs = _refs(family, self.package(family).installed())
-        return tuple(ref for ref in refs if not unsupported(ref.revision.name))
+        return tuple(ref for ref in refs if not why_unsupported(ref.revision.name))
 
     def nightlies(self, family: str) -> tuple[ToolchainRef, ...]:
         """Return the family's nightlies, oldest first.
@@ -390,7 +390,7 @@ class ToolchainRegistry:
 
     def _root(self, ref: ToolchainRef, compiler: Compiler) -> Path:
         if ref.release is not None:
-            reason = compiler.unsupported(ref.release.version)
+            reason = compiler.why_unsupported(ref.release.version)
             if reason is not None:
                 raise Unobtainable(reason)
             return self._package_of(ref).install(ref.release)

@@ -246,7 +246,9 @@ class Command(Compiler):
         self.packaging: Packaging = Environment(ref.packages[1:])
         self._version_command = version
 
-    def named(self, ref: FamilyRef, spec: CaseSpec | None = None) -> Compiler | None:
+    def family_for(
+        self, ref: FamilyRef, spec: CaseSpec | None = None
+    ) -> Compiler | None:
         if isinstance(spec, CommandSpec):
             return Command(ref, spec.version)
         if ref.packages:
@@ -271,12 +273,14 @@ class Command(Compiler):
     def describe(self, program: Path, seal: Seal) -> Description:
         root = _environment_of(program)
         version = None
-        asking = self._version_command
-        if asking is not None:
+        version_command = self._version_command
+        if version_command is not None:
             values = _placeholder_values(program)
-            argv = [fill_placeholders(word, values) for word in asking.run]
+            argv = [fill_placeholders(word, values) for word in version_command.run]
             answer = ask_compiler(argv, seal)
-            match = re.search(asking.pattern, answer.stdout.text + answer.stderr.text)
+            match = re.search(
+                version_command.pattern, answer.stdout.text + answer.stderr.text
+            )
             if match:
                 version = match[1] if match.groups() else match[0]
         elif self.distribution and root is not None:

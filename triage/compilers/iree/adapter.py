@@ -145,15 +145,15 @@ class Iree(Compiler):
         return MlirTools(optimizer, root, "iree.compiler", toolchain.reads, _SHORTENING)
 
     def declaring_options(
-        self, case: Case, program: Path, named: Iterable[str]
+        self, case: Case, program: Path, devices: Iterable[str]
     ) -> tuple[str, ...]:
         with program.open(encoding="utf-8", errors="replace") as lines:
-            devices = {*named, *(name for line in lines for name in devices_in(line))}
+            names = {*devices, *(name for line in lines for name in devices_in(line))}
         target = case.target
         flags = [flag.text for flag in case.flags]
         if target.devices and not any(text.startswith(DEVICE) for text in flags):
             flags += selecting_flags(target)
-        return missing_options(devices, target.backend, flags)
+        return missing_options(names, target.backend, flags)
 
     def locate(self, root: Path) -> Path | None:
         program = _first_file(root, _LOCATIONS)

@@ -47,7 +47,7 @@ _SOLVER = LintRule(
 Messages = Iterator[tuple[Severity, str, SourcePosition | None]]
 
 
-def _flags_for(program: LintProgram) -> tuple[str, ...]:
+def _declaring_flags(program: LintProgram) -> tuple[str, ...]:
     """Return the options that declare all devices; nothing if all are declared, or if
     the module declares any itself.
     """
@@ -59,7 +59,7 @@ def _flags_for(program: LintProgram) -> tuple[str, ...]:
 
 def undeclared_devices(program: LintProgram) -> Messages:
     """A device that the program uses but nothing declares."""
-    flags = [flag for flag in _flags_for(program) if flag not in program.options]
+    flags = [flag for flag in _declaring_flags(program) if flag not in program.options]
     hint = f"; add `{' '.join(flags)}`" if flags else ""
     missing = [device for device in program.devices if device.declared is None]
     if missing and len(missing) == len(program.devices):
@@ -75,12 +75,12 @@ def undeclared_devices(program: LintProgram) -> Messages:
 def missing_affinities(program: LintProgram) -> Messages:
     """An argument or result without an affinity in a function where others have one."""
     first = program.first_device
-    placed = program.device_of_value
-    using: dict[Value, set[str]] = {}
+    device_of = program.device_of_value
+    devices_using: dict[Value, set[str]] = {}
     for operation in program.operations:
-        devices = devices_at(operation, placed)
+        devices = devices_at(operation, device_of)
         for value in tensors_of(operation):
-            using.setdefault(value, set()).update(devices)
+            devices_using.setdefault(value, set()).update(devices)
     for function in program.functions:
         ports = list(program.ports_of(function))
         if not any(port.device for port in ports):
@@ -88,16 +88,16 @@ def missing_affinities(program: LintProgram) -> Messages:
         for port in ports:
             if port.device or not is_tensor(port.value):
                 continue
-            devices = using.get(port.value, {first})
+            devices = devices_using.get(port.value, {first})
             if port.kind == "result":
-                devices = {placed.get(port.value, first)}
+                devices = {device_of.get(port.value, first)}
             severity = Severity.WARNING
             # A value that belongs on the first device ends up there anyway.
             if devices <= {first}:
                 severity = Severity.ADVICE
             text = (
                 f"{port.kind} {port.index} of @{function.symbol} has no affinity but "
-                f"others have; it is used on {_names_text(devices)}"
+                f"others have; it is used on {_device_names(devices)}"
             )
             yield severity, text, port.position
 
@@ -106,18 +106,18 @@ def mixed_devices(program: LintProgram) -> Messages:
     """Operands on different devices, or a result on the wrong device, without a
     transfer.
     """
-    placed = program.device_of_value
+    device_of = program.device_of_value
     for operation in program.operations:
-        devices = devices_at(operation, placed)
+        devices = devices_at(operation, device_of)
         if len(devices) > 1:
             text = (
-                f"{operation.name} reads values on {_names_text(devices)} without a "
+                f"{operation.name} reads values on {_device_names(devices)} without a "
                 "transfer to one device"
             )
             yield Severity.WARNING, text, operation.position
     for function in program.functions:
         for port in program.ports_of(function):
-            actual = placed.get(port.value)
+            actual = device_of.get(port.value)
             is_moved = port.device and actual and actual != port.device
             if port.kind == "result" and is_moved:
                 text = (
@@ -127,7 +127,7 @@ def mixed_devices(program: LintProgram) -> Messages:
                 yield Severity.WARNING, text, port.position
 
 
-def _names_text(devices: Collection[str]) -> str:
+def _device_names(devices: Collection[str]) -> str:
     return " and ".join(f"@{name}" for name in sorted(devices))
 
 
@@ -155,7 +155,7 @@ def _longest_chain(program: LintProgram) -> tuple[int, SourcePosition | None]:
         lengths: dict[Value | str, int] = {}
         for operation, passed in steps_of(function.regions[0]):
             added = int(operation.name in _GROWING)
-            for source, target in [*passed, *_changes(operation)]:
+            for source, target in [*passed, *_value_changes(operation)]:
                 length = lengths.get(source, 0) + added
                 lengths[target] = max(lengths.get(target, 0), length)
                 if length > longest:
@@ -164,7 +164,7 @@ def _longest_chain(program: LintProgram) -> tuple[int, SourcePosition | None]:
     return longest, end
 
 
-def _changes(operation: Operation) -> Iterator[tuple[Value | str, Value | str]]:
+def _value_changes(operation: Operation) -> Iterator[tuple[Value | str, Value | str]]:
     """Yield what an operation turns into what: a value that it stores into its global,
     a global into the value that it loads, a value into its update in place.
     """
@@ -190,7 +190,7 @@ CHECKS: Mapping[LintRule, Callable[[LintProgram], Messages]] = {
 """The check of each rule, in documentation order."""
 
 
-def findings(program: LintProgram) -> tuple[LintFinding, ...]:
+def apply_rules(program: LintProgram) -> tuple[LintFinding, ...]:
     """Apply all rules to a program."""
     return tuple(
         LintFinding(rule.name, severity, text, position=position)
@@ -266,9 +266,9 @@ class IreeLinter:
         """Apply all rules to a module that is compiled with these options."""
         program = LintProgram(module, options, backend)
         return LintedCase(
-            findings=findings(program),
+            findings=apply_rules(program),
             devices=program.devices,
-            flags=_flags_for(program),
+            flags=_declaring_flags(program),
             graph=flowchart(program),
             longest_chain=_longest_chain(program)[0],
         )

@@ -31,7 +31,7 @@ LOAD = "util.global.load"
 STORE = "util.global.store"
 _TARGETS = "hal.device.targets"
 _AFFINITY = "iree.abi.affinity"  # of an argument or a result
-_PLACED_BY = ("stream.affinity", "affinity", "target")  # attributes of operations
+_DEVICE_ATTRIBUTES = ("stream.affinity", "affinity", "target")  # of operations
 # dialects and operations that only pass values on
 _CARRIERS = ("func", "scf", "cf", "util", "hal", "builtin", "stream", "vm")
 _CARRIED = (TRANSFER, "flow.return", *PASSES_ON)
@@ -139,7 +139,7 @@ class LintProgram:
             operation
             for function in self.functions
             for operation, _ in steps_of(function.regions[0])
-            if not _is_carrier(operation)
+            if not _only_passes_values(operation)
         ]
 
     @cached_property
@@ -167,7 +167,7 @@ class LintProgram:
                 if device is None and operation.name == LOAD:
                     name = (operation.attribute("global") or "").lstrip("@")
                     device = of_globals.get(name.strip('"'))
-                elif device is None and not _is_carrier(operation):
+                elif device is None and not _only_passes_values(operation):
                     device = _only_one(devices_at(operation, devices))
                 if device:
                     devices |= dict.fromkeys(operation.results, device)
@@ -180,7 +180,7 @@ def devices_at(operation: Operation, devices: Mapping[Value, str | None]) -> set
 
 
 def _device_named_by(operation: Operation) -> str | None:
-    named = (_device_in(operation.attribute(name)) for name in _PLACED_BY)
+    named = (_device_in(operation.attribute(name)) for name in _DEVICE_ATTRIBUTES)
     return next(filter(None, named), None)
 
 
@@ -205,7 +205,7 @@ def tensors_of(operation: Operation) -> list[Value]:
     return [value for value in free_values(operation) if is_tensor(value)]
 
 
-def _is_carrier(operation: Operation) -> bool:
+def _only_passes_values(operation: Operation) -> bool:
     dialect = operation.name.partition(".")[0]
     return dialect in _CARRIERS or operation.name in _CARRIED
 
@@ -219,10 +219,10 @@ def steps_of(body: Region) -> Iterator[tuple[Operation, Links]]:
     the body of a loop come before it with a made-up `scf.enter`.
     """
     for operation in [inner for block in body.blocks for inner in block.operations]:
-        passed: list[tuple[Value, Value]] = []
+        links: list[tuple[Value, Value]] = []
         # a loop that does not run returns what it got
         if operation.name in ("scf.for", *PASSES_ON):
-            passed += _links(operation.operands, operation.results)
+            links += _links(operation.operands, operation.results)
         sources = operation.operands
         regions = [region for region in operation.regions if region.blocks]
         if not operation.name.startswith("scf."):
@@ -234,8 +234,8 @@ def steps_of(body: Region) -> Iterator[tuple[Operation, Links]]:
             # the condition of a while loop hands its values to the body, too
             is_first = region is operation.regions[0]
             if is_first or operation.name != "scf.while":
-                passed += _links(sources, operation.results)
-        yield operation, passed
+                links += _links(sources, operation.results)
+        yield operation, links
 
 
 def terminator(body: Region) -> Operation:

@@ -76,7 +76,7 @@ class IreeRunner(Runner):
             options.append(f"--parameters={'='.join(named)}")
         return options
 
-    def reads(self, value: ValueText) -> bool:
+    def can_read(self, value: ValueText) -> bool:
         return value.file is not None or value.element not in _ONLY_IN_FILES
 
     def startup_failure(self, stderr: str) -> NoAnswer | None:

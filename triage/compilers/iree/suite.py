@@ -81,14 +81,16 @@ class IreeSuites:
         cases: list[Case] = []
         for path in configs:
             if path.is_dir():
-                files = [suite.other(file) for file in sorted(path.rglob("*.json"))]
+                files = [
+                    suite.other_file(file) for file in sorted(path.rglob("*.json"))
+                ]
                 tests = [file for file in files if _is_model_test(file)]
                 if not tests:
                     text = "no JSON file below it is a test of a model"
                     raise BadInput(f"{path}: {text}")
                 cases += [case for file in tests for case in _model_test(file)]
                 continue
-            file = suite.other(path)
+            file = suite.other_file(path)
             if _is_model_test(file):
                 cases += _model_test(file)
                 continue
@@ -105,7 +107,7 @@ class IreeSuites:
             ]
         return tuple(cases)
 
-    def updated_config(self, path: Path, seen: Sequence[Probe]) -> UpdatedFile:
+    def updated_config(self, path: Path, probes: Sequence[Probe]) -> UpdatedFile:
         """Return the text of a config that lists the failures that were seen of its
         cases.
 
@@ -117,7 +119,7 @@ class IreeSuites:
         before = {test: key for key in _FAILING for test in getattr(config, key)}
         after = dict(before)
         changes = []
-        for probe in seen:
+        for probe in probes:
             test = probe.case.name.partition("[config=")[0]
             failure = probe.outcome.failure
             old = after.pop(test, None)
@@ -129,7 +131,7 @@ class IreeSuites:
             key: sorted(test for test, named in after.items() if named == key)
             for key in _FAILING
         }
-        return UpdatedFile(path, changes, text=file.updated(lists))
+        return UpdatedFile(path, changes, text=file.text_with(lists))
 
 
 def _case(
@@ -170,7 +172,7 @@ def _case(
         artifacts=program.artifacts,
         run=run,
         benchmarks=benchmarks,
-        thresholds=tuple((key, most) for key, most in thresholds.items() if most),
+        thresholds=tuple((key, limit) for key, limit in thresholds.items() if limit),
         expect=tuple(Expectation(None, stage=stage) for stage in failing),
     )
 
@@ -188,7 +190,7 @@ def _operations(file: SuiteFile) -> Iterator[Case]:
     for name, values in tests:
         if name in config.skip_compile_tests:
             continue
-        program, run = _operation(file.other(values))
+        program, run = _operation(file.other_file(values))
         run, golden = joined_runs(run_of_all, run), 0.0
         if run.measured:
             golden = config.golden_times_ms.get(name, 0.0)
@@ -250,7 +252,8 @@ def _torch_test(file: SuiteFile) -> tuple[Path, RunSpec]:
         inputs.append(f"@{path}")
         skipped += prod(tensor.shape)
     outputs = [
-        file.file(each.url or each.value or "") for each in test.expected_output or ()
+        file.locate(value.url or value.value or "")
+        for value in test.expected_output or ()
     ]
     is_benchmark = test.mode == "benchmark"
     run = RunSpec(
@@ -260,7 +263,7 @@ def _torch_test(file: SuiteFile) -> tuple[Path, RunSpec]:
         measured=is_benchmark,
         closeness=None if is_benchmark else (test.rtol, test.atol, test.equal_nan),
     )
-    return file.file(test.file_name), file.complete(run)
+    return file.locate(test.file_name), file.complete(run)
 
 
 def _onnx_models(file: SuiteFile) -> Iterator[Case]:
@@ -372,7 +375,7 @@ def _module(file: SuiteFile, name: str) -> SuiteFile:
     path = file.folder / f"{name.removesuffix('.json')}.json"
     if not path.is_file():
         raise file.mistake(f'there is no module "{name}": {path} does not exist.')
-    return file.other(path)
+    return file.other_file(path)
 
 
 def _quality_test(file: SuiteFile, module: str) -> SuiteFile:
@@ -384,7 +387,7 @@ def _quality_test(file: SuiteFile, module: str) -> SuiteFile:
         name = f"{module}_{file.path.stem.rpartition('_')[2]}"
     for path in sorted(file.folder.rglob("*.json")):
         if f"{path.parent.name}_{path.stem}" == name and path != file.path:
-            test = file.other(path)
+            test = file.other_file(path)
             if "mlir" in test.keys:
                 return test
     folder = file.folder
@@ -404,7 +407,7 @@ def _program(file: SuiteFile) -> Library:
 
 def _weights(file: SuiteFile, entry: ModelWeights) -> tuple[str, Path]:
     if entry.type == "url":
-        return entry.scope, file.file(entry.url)
+        return entry.scope, file.locate(entry.url)
     return entry.scope, _random_weights(_module(file, entry.module), entry.seed)
 
 
@@ -413,7 +416,7 @@ def _real_weights(file: SuiteFile) -> Path:
     model = file.read(ModelTest)
     if model.real_weights is None:
         return _random_weights(file, None)
-    return file.file(model.real_weights)
+    return file.locate(model.real_weights)
 
 
 def _random_weights(file: SuiteFile, seed: int | None) -> Path:

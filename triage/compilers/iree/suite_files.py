@@ -217,11 +217,11 @@ class SuiteFile:
         """Return the content of the file. Raises BadFiles with every mistake."""
         return content_of(self._document, form)
 
-    def updated(self, lists: dict[str, list[str]]) -> str:
+    def text_with(self, lists: dict[str, list[str]]) -> str:
         """Return the text of the file with other lists."""
         return json.dumps({**self._document.data, **lists}, indent=2) + "\n"
 
-    def other(self, path: Path) -> SuiteFile:
+    def other_file(self, path: Path) -> SuiteFile:
         """Return another file of the suite."""
         return replace(self, path=path.absolute())
 
@@ -230,17 +230,19 @@ class SuiteFile:
         return BadFiles([Problem(str(self.path), None, None, message)])
 
     def add_artifact(
-        self, key: str, name: str, source: Address | Generator, *before: Artifact
+        self, key: str, name: str, source: Address | Generator, *needed: Artifact
     ) -> Path:
-        """Add a file that is downloaded, or generated from `before`, and return its
+        """Add a file that is downloaded, or generated from `needed`, and return its
         path. The key decides its content.
         """
         path = self.downloads / sha256(key.encode()).hexdigest()[:16] / name
-        self.artifacts[path] = (*before, Artifact(path, source))
+        self.artifacts[path] = (*needed, Artifact(path, source))
         return path
 
-    def file(self, address: str) -> Path:
-        """Return the path of a file: downloaded from a URL, or next to this one."""
+    def locate(self, address: str) -> Path:
+        """Return the path of a file next to this one. One with a URL becomes an
+        artifact, to be downloaded.
+        """
         if re.match(r"https?://[^/]+/.", address):
             name = PurePosixPath(urlsplit(address).path).name or "file"
             return self.add_artifact(address, name, Address(address))
@@ -258,7 +260,7 @@ class SuiteFile:
 
     def program(self, address: str, flags: Iterable[str]) -> Library:
         """Return a program by its URL or path, with its flags."""
-        path = self.file(address)
+        path = self.locate(address)
         kept = [Flag(flag) for flag in flags if not flag.startswith(_STATISTICS)]
         artifacts = self.artifacts.get(path, ())
         return Library(IREE.input_at(path), tuple(kept), artifacts)
@@ -270,7 +272,7 @@ class SuiteFile:
         text = entry.value or ""
         address = entry.url or entry.source
         if address:
-            return str(ValueText(text, str(self.file(address)), ""))
+            return str(ValueText(text, str(self.locate(address)), ""))
         try:
             return with_located_file(text, self.path.parent)
         except ValueError as error:
@@ -314,8 +316,8 @@ class RandomWeights:
         header: dict[str, object] = {}
         arrays: list[tuple[np.dtype[np.generic], int]] = []
         end = 0
-        named = dict.fromkeys(_PARAMETER.findall(self.program.read_bytes()))
-        for name, type_ in named:
+        parameters = dict.fromkeys(_PARAMETER.findall(self.program.read_bytes()))
+        for name, type_ in parameters:
             kind = value_type(type_.decode())
             if kind is None:
                 raise ValueError(f"no weights have the type {type_.decode()}")

@@ -23,7 +23,7 @@ from triage.compilers.base import (
     pep440,
 )
 from triage.compilers.interpreters import Version as PythonVersion
-from triage.compilers.interpreters import base_of, interpreter
+from triage.compilers.interpreters import base_interpreter, interpreter
 from triage.compilers.invocation import Invocation
 from triage.compilers.kernel import KernelSpec, kernel_of
 from triage.compilers.repro_script import (
@@ -48,7 +48,11 @@ _FIRST = Version("3.0")
 _PHASES = ("ttir", "ttgir", "llir", "ptx", "cubin", "amdgcn", "hsaco")
 # The chips for which 3.1.0 to 3.9.0 compile a small kernel.
 _LIBRARY = "triton/_C/libtriton*.so"
-_PLACES = (_LIBRARY, f"lib/python3*/site-packages/{_LIBRARY}", f"python/{_LIBRARY}")
+_LIBRARY_PATTERNS = (
+    _LIBRARY,
+    f"lib/python3*/site-packages/{_LIBRARY}",
+    f"python/{_LIBRARY}",
+)
 _VERSION = re.compile(r"^__version__\s*=\s*['\"]([^'\"]+)", re.MULTILINE)
 _WHEEL = re.compile(r"(?:pytorch_)?triton(?:_nightly)?-([^-]+)\.dist-info")
 _PYTHON_TAG = re.compile(r"^Tag: cp3(\d+)-", re.MULTILINE)
@@ -151,7 +155,7 @@ class Triton(Compiler):
 
     recipe_starter: Part[RecipeStarter] = Part("kernel_recipe:TritonRecipes")
 
-    def unsupported(self, version: str) -> str | None:
+    def why_unsupported(self, version: str) -> str | None:
         if Version(version) < _FIRST:
             return (
                 f"Triton {version} cannot compile ahead of time; {_FIRST} is the "
@@ -167,7 +171,7 @@ class Triton(Compiler):
             if root.match("libtriton*.so"):
                 return root.absolute()
             return None
-        for pattern in _PLACES:
+        for pattern in _LIBRARY_PATTERNS:
             for library in sorted(root.glob(pattern)):
                 return library.absolute()
         return None
@@ -177,7 +181,7 @@ class Triton(Compiler):
         the worker: results of another worker must not be used again.
         """
         python = _interpreter_of(program)
-        return Needs((program.parents[2], _WORKER), python and base_of(python))
+        return Needs((program.parents[2], _WORKER), python and base_interpreter(python))
 
     def describe(self, program: Path, seal: Seal) -> Description:
         package = program.parents[1]
@@ -204,7 +208,7 @@ class Triton(Compiler):
 
     def standalone(self, task: StandaloneCompile) -> StandaloneCall:
         """Return a script that compiles the kernel."""
-        call = script_call(task, _script(task), "triton")
+        call = script_call(task, _compile_script(task), "triton")
         if call.packages and _release_numbers(task) < (3, 3):
             # imported by Triton, but not required by its wheel
             return replace(call, packages=(*call.packages, "setuptools"))
@@ -284,7 +288,7 @@ def _release_numbers(task: StandaloneCompile) -> tuple[int, int]:
     return (1000, 0)
 
 
-def _script(task: StandaloneCompile) -> str:
+def _compile_script(task: StandaloneCompile) -> str:
     """Return a script that compiles the kernel with the calls of that Triton
     release.
     """
@@ -309,7 +313,7 @@ def _script(task: StandaloneCompile) -> str:
         keep_trailing_newline=True,
         undefined=StrictUndefined,
     )
-    template.filters["code"] = _code
+    template.filters["code"] = _python_code
     return template.from_string(_TEMPLATE.read_text("utf-8")).render(
         task=task,
         target=target,
@@ -323,7 +327,7 @@ def _script(task: StandaloneCompile) -> str:
     )
 
 
-def _code(value: object) -> str:
+def _python_code(value: object) -> str:
     """Return a value as Python; texts that begin with `tl.` are names of types."""
     code = re.sub(r"'(tl\.\w+)'", r"\1", repr(value))
     return re.sub(r"(?<!['\w])(inf|nan)\b", r'float("\1")', code)

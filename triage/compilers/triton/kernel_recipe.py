@@ -109,7 +109,7 @@ def copy_kernel(path: Path | None, text: str, kernel: str) -> str:
             name.
     """
     module = _Module(path, text)
-    if kernel not in module.bound:
+    if kernel not in module.definitions:
         raise BadInput(f"{module.name} has no top-level function {kernel!r}")
     copy = _Copy()
     copy.add(module, kernel)
@@ -123,15 +123,15 @@ class _Module:
     def __init__(self, path: Path | None, text: str) -> None:
         self.path = path
         self.name = str(path or "text")
-        self.bound: dict[str, list[ast.stmt]] = {}
+        self.definitions: dict[str, list[ast.stmt]] = {}
         """Name -> the top-level statements that define it, conditions included."""
         try:
             tree = ast.parse(text)
         except (SyntaxError, ValueError) as error:
             raise BadInput(f"{self.name} is not a Python program: {error}") from error
         for statement in tree.body:
-            for name in _names_bound(statement):
-                self.bound.setdefault(name, []).append(statement)
+            for name in _defined_names(statement):
+                self.definitions.setdefault(name, []).append(statement)
 
     def imported_file(self, statement: ast.Import | ast.ImportFrom) -> Path | None:
         """Return the file of the kernel's package that a statement imports from."""
@@ -164,7 +164,7 @@ class _Copy:
         if (module.name, name) in self._added:
             return
         self._added.add((module.name, name))
-        for statement in module.bound.get(name, []):
+        for statement in module.definitions.get(name, []):
             if isinstance(statement, (ast.Import, ast.ImportFrom)):
                 self._add_import(module, statement, name)
                 continue
@@ -174,7 +174,7 @@ class _Copy:
                     raise BadInput(f"{owner} and {module.name} both define {name!r}")
                 # those that tune a kernel are left out
                 statement.decorator_list[:] = filter(is_jit, statement.decorator_list)
-            for used in _names_read(statement):
+            for used in _global_names_read(statement):
                 self.add(module, used)
             self.parts[ast.unparse(statement)] = None
 
@@ -184,7 +184,7 @@ class _Copy:
         """Add the import of a name, or the definitions that it imports if they belong
         to the package.
         """
-        aliases = [alias for alias in statement.names if _bound_name(alias) == name]
+        aliases = [alias for alias in statement.names if _name_of_alias(alias) == name]
         file = module.imported_file(statement)
         if file is None:
             only = type(statement)(**{**vars(statement), "names": aliases})
@@ -196,11 +196,11 @@ class _Copy:
             self.parts[f"{name} = {original}"] = None
 
 
-def _bound_name(alias: ast.alias) -> str:
+def _name_of_alias(alias: ast.alias) -> str:
     return alias.asname or alias.name.partition(".")[0]
 
 
-def _names_bound(statement: ast.stmt) -> set[str]:
+def _defined_names(statement: ast.stmt) -> set[str]:
     """Return the names that a top-level statement defines."""
     if isinstance(statement, (ast.FunctionDef, ast.ClassDef)):
         return {statement.name}
@@ -208,13 +208,13 @@ def _names_bound(statement: ast.stmt) -> set[str]:
     for node in ast.walk(statement):
         match node:
             case ast.alias():
-                names.add(_bound_name(node))
+                names.add(_name_of_alias(node))
             case ast.FunctionDef(name=name) | ast.Name(id=name, ctx=ast.Store()):
                 names.add(name)
     return names
 
 
-def _names_read(statement: ast.stmt) -> list[str]:
+def _global_names_read(statement: ast.stmt) -> list[str]:
     """Return the global names that a statement reads, in their order."""
     names: dict[str, None] = {}  # an ordered set
     local_names = set()

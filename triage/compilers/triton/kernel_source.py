@@ -48,7 +48,7 @@ _COUNTS = re.compile(
     "stride|numel|size|dim|element_size|data_ptr|len|int|cdiv|next_power_of_2|ceil|floor"
 )
 # Those that return a tensor of 32-bit floats unless `dtype` names another type.
-_MAKERS = re.compile(r"torch\.(?:empty|zeros|ones|randn?|linspace|eye)")
+_FLOAT_MAKERS = re.compile(r"torch\.(?:empty|zeros|ones|randn?|linspace|eye)")
 # Functions of the kernel's language for floats of 32 bits and more.
 _WIDE = re.compile("exp2?|log2?|r?sqrt|sin|cos|erf|sigmoid")
 # Those whose first argument is an address.
@@ -120,7 +120,7 @@ def guess_kernel(
     pointers = _pointers_of(kernel)
     for other in kernels.values():
         other.body.clear()  # what it assigns is not what host code passes
-    return _guess(kernel, _host_values(tree, kernel), pointers)
+    return _guess_types(kernel, _host_values(tree, kernel), pointers)
 
 
 def is_jit(decorator: ast.expr) -> bool:
@@ -140,27 +140,29 @@ def _outermost_kernel(kernels: Mapping[str, ast.FunctionDef]) -> str:
     return names[0]
 
 
-def _guess(
+def _guess_types(
     kernel: ast.FunctionDef,
-    shown: Mapping[str, HostValue],
+    host_values: Mapping[str, HostValue],
     pointers: Mapping[str, str],
 ) -> KernelGuess:
-    """Guess what host code does not show."""
+    """Return what host code shows of a kernel's types and constants, and guesses for
+    the rest.
+    """
     guess = KernelGuess(kernel.name)
     for name in ("num_warps", "num_stages"):
-        value = shown.get(name, HostValue()).value
+        value = host_values.get(name, HostValue()).value
         if value is None:
             guess.guessed[name] = "Triton's default"
         else:
             guess.options[name] = value
     for parameter in [*kernel.args.args, *kernel.args.kwonlyargs]:
         name = parameter.arg
-        passed = shown.get(name, HostValue())
+        passed = host_values.get(name, HostValue())
         if parameter.annotation and "constexpr" in ast.unparse(parameter.annotation):
             if passed.kind == "NoneType" or passed.value is not None:
                 guess.constexprs[name] = passed.value
                 continue
-            guess.constexprs[name] = _constant(name, passed.kind)
+            guess.constexprs[name] = _guess_constant(name, passed.kind)
         elif passed.kind == "tensor":
             guess.signature[name] = f"*{_signature_type(passed.value)}:16"
             continue
@@ -172,7 +174,7 @@ def _guess(
     return guess
 
 
-def _constant(name: str, kind: str) -> Constant:
+def _guess_constant(name: str, kind: str) -> Constant:
     """Guess the value of a constexpr. `kind` is the kind of value that host code
     passes, see `HostValue`.
     """
@@ -211,13 +213,13 @@ def _host_values(host: ast.Module, kernel: ast.FunctionDef) -> dict[str, HostVal
             # what a function's callers pass is looked up after its own assignments
             for name, value in _argument_pairs(call, functions[call.func.id]):
                 bound.setdefault(name, []).append(value)
-    shown: dict[str, HostValue] = {}
+    host_values: dict[str, HostValue] = {}
     for name, node in passed:
-        if shown.get(name, HostValue()).value is None:
-            host_value = _value_of(node, dict(bound))
+        if host_values.get(name, HostValue()).value is None:
+            host_value = _host_value(node, dict(bound))
             if host_value.kind:
-                shown[name] = host_value
-    return shown
+                host_values[name] = host_value
+    return host_values
 
 
 def _calls(tree: ast.AST) -> list[ast.Call]:
@@ -241,13 +243,13 @@ def _argument_pairs(call: ast.Call, parameters: ast.arguments | None = None) -> 
     return [*zip(names, call.args, strict=False), *keywords]
 
 
-def _value_of(node: ast.expr, names: Bindings) -> HostValue:
+def _host_value(node: ast.expr, names: Bindings) -> HostValue:
     """Return the kind and the value of an expression in host code, as far as its text
     shows them. A list counts as its first element that shows them.
 
     `names` are the bindings of names; a name is removed when it is looked up.
     """
-    same: Sequence[ast.expr] = ()  # expressions that this one may be equal to
+    alternatives: Sequence[ast.expr] = ()  # expressions that this one may be equal to
     match node:
         case ast.Constant(value=bool() | int() | float() | str() | None as value):
             return HostValue(type(value).__name__, value)
@@ -256,14 +258,14 @@ def _value_of(node: ast.expr, names: Bindings) -> HostValue:
         case ast.Attribute(attr=name) if _type_named(name):
             return HostValue("type", _type_named(name))
         case ast.Call():
-            return _value_of_call(node, names)
+            return _host_value_of_call(node, names)
         case ast.Name(id=name):
-            same = names.pop(name, ())
+            alternatives = names.pop(name, ())
         case ast.IfExp(body=first, orelse=second):
-            same = (first, second)
+            alternatives = (first, second)
         case ast.BoolOp(values=values) | ast.List(elts=values) | ast.Tuple(elts=values):
-            same = values
-    return _first_known_value(same, names)
+            alternatives = values
+    return _first_known_value(alternatives, names)
 
 
 def _first_known_value(
@@ -271,13 +273,13 @@ def _first_known_value(
 ) -> HostValue:
     """Return the first value of some expressions that shows its kind."""
     for node in nodes:
-        shown = _value_of(node, names)
-        if shown.kind not in ("", "NoneType") and kind in ("", shown.kind):
-            return shown
+        host_value = _host_value(node, names)
+        if host_value.kind not in ("", "NoneType") and kind in ("", host_value.kind):
+            return host_value
     return HostValue()
 
 
-def _value_of_call(call: ast.Call, names: Bindings) -> HostValue:
+def _host_value_of_call(call: ast.Call, names: Bindings) -> HostValue:
     """Return a tensor if the call names the type of its elements or has a tensor with
     one, and an integer for a function that returns one.
     """
@@ -291,14 +293,14 @@ def _value_of_call(call: ast.Call, names: Bindings) -> HostValue:
             return HostValue("tensor", _type_named(name))
     if name in ("to", "type"):
         types += call.args
-    shown = _first_known_value(types, dict(names), "type")
-    if shown.value:
-        return HostValue("tensor", shown.value)
+    host_value = _first_known_value(types, dict(names), "type")
+    if host_value.value:
+        return HostValue("tensor", host_value.value)
     if _COUNTS.fullmatch(name):
         return HostValue("int")
     if types:
         return HostValue()
-    if _MAKERS.fullmatch(ast.unparse(call.func)):
+    if _FLOAT_MAKERS.fullmatch(ast.unparse(call.func)):
         return HostValue("tensor", "tl.float32")
     return _first_known_value(tensors, names, "tensor")
 
@@ -359,12 +361,12 @@ def _loaded_addresses(values: Iterable[ast.AST], bound: Bindings) -> list[ast.AS
 def _base_names(addresses: Iterable[ast.AST], bound: Bindings) -> set[str]:
     """Return the names that addresses such as `x + offsets` begin with."""
 
-    def first(node: ast.AST) -> list[ast.expr]:
+    def left_operand(node: ast.AST) -> list[ast.expr]:
         if isinstance(node, ast.BinOp):
             return [node.left]
         return []
 
-    nodes = _reachable_nodes(addresses, bound, first)
+    nodes = _reachable_nodes(addresses, bound, left_operand)
     return {node.id for node in nodes if isinstance(node, ast.Name)}
 
 

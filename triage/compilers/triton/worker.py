@@ -72,26 +72,30 @@ class Report:
                 f"this Triton has no stage {end}; there is: {', '.join(names)}"
             )
         for name in names:
-            stages[name] = self._watched(name, stages[name], ends=name == end)
+            stages[name] = self._reporting(name, stages[name], ends=name == end)
 
-    def _watched(
+    def _reporting(
         self, name: str, make: Callable[..., Any], *, ends: bool
     ) -> Callable[..., Any]:
-        def watched(source: Any, metadata: dict[str, Any]) -> Any:
+        def run_stage(source: Any, metadata: dict[str, Any]) -> Any:
             print_fact({"stage": name})
             self.product = product = make(source, metadata)
             if name == "llir" and metadata.get("shared") is not None:
                 self.metrics["shared_bytes"] = int(metadata["shared"])
             if name == "amdgcn":
-                self.find(product, "registers", r"\.vgpr_count:\s+(\d+)")
-                self.find(product, "spill_bytes", r"\.vgpr_spill_count:\s+(\d+)", 4)
+                self.read_metric(product, "registers", r"\.vgpr_count:\s+(\d+)")
+                self.read_metric(
+                    product, "spill_bytes", r"\.vgpr_spill_count:\s+(\d+)", 4
+                )
             if ends:
                 raise Ended
             return product
 
-        return watched
+        return run_stage
 
-    def find(self, text: object, metric: str, pattern: str, unit: int = 1) -> None:
+    def read_metric(
+        self, text: object, metric: str, pattern: str, unit: int = 1
+    ) -> None:
         """Read a metric from a text, if it has one. unit: bytes of what is counted."""
         match = re.search(pattern, str(text))
         if match:
@@ -108,8 +112,8 @@ class Report:
             log = getattr(options.get("stderr"), "name", "")
             if "ptxas" in str(command) and log:
                 text = Path(log).read_text()
-                self.find(text, "registers", r"Used (\d+) registers")
-                self.find(text, "spill_bytes", r"(\d+) bytes spill stores")
+                self.read_metric(text, "registers", r"Used (\d+) registers")
+                self.read_metric(text, "spill_bytes", r"(\d+) bytes spill stores")
             return done
 
         subprocess.run = run  # type: ignore[assignment]
@@ -408,7 +412,7 @@ def _constant(value: Any) -> Any:
     return getattr(language, value[3:])
 
 
-def _explain(error: Exception) -> None:
+def _print_error(error: Exception) -> None:
     """Print an error of Triton. One in the kernel is a message, others a traceback."""
     from triton.compiler.errors import CompilationError
 
@@ -454,7 +458,7 @@ def main() -> int:
     except Refused as error:
         print(f"error: {error}", file=sys.stderr)
     except Exception as error:
-        _explain(error)
+        _print_error(error)
     return 1
 
 

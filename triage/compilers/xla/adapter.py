@@ -41,7 +41,7 @@ from triage.compilers.pasted_text import (
 from triage.compilers.repro_script import (
     StandaloneCall,
     StandaloneCompile,
-    comparison,
+    comparison_code,
     python_array,
     script_call,
 )
@@ -247,7 +247,7 @@ class Xla(Compiler):
         if run:
             text += _RUN.format(inputs=", ".join(map(python_array, run.inputs)))
             if run.expected:
-                text += comparison(run)
+                text += comparison_code(run)
         return script_call(task, text, "jax")
 
     def runs_script(self, case: Case) -> bool:

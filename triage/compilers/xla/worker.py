@@ -99,7 +99,7 @@ def run_script_worker() -> None:
     runpy.run_path(str(script), run_name="__main__")
 
 
-class Child(NamedTuple):
+class EndedChild(NamedTuple):
     """A child process that ended."""
 
     status: int
@@ -112,7 +112,7 @@ class Child(NamedTuple):
     """What it wrote to stderr besides the log."""
 
 
-def in_child(work: Callable[[], object]) -> Child:
+def run_in_child(work: Callable[[], object]) -> EndedChild:
     """Do work in a child process, and read from its log which passes ran."""
     read, write = os.pipe()
     child = os.fork()
@@ -147,7 +147,7 @@ def in_child(work: Callable[[], object]) -> Child:
                 printed.append(line)
             elif _PASSES_ENDED in line:
                 unfinished = None
-    return Child(os.waitpid(child, 0)[1], passes, unfinished, "".join(printed))
+    return EndedChild(os.waitpid(child, 0)[1], passes, unfinished, "".join(printed))
 
 
 def compile_in_child(work: Callable[[], object], *, prints_passes: bool) -> int:
@@ -163,7 +163,7 @@ def compile_in_child(work: Callable[[], object], *, prints_passes: bool) -> int:
     if prints_passes:
         changed = ["--xla_dump_hlo_pass_re=.*", "--xla_dump_hlo_as_text"]
         add_xla_flags([f"--xla_dump_to={dumps}", *changed])
-    child = in_child(work)
+    child = run_in_child(work)
     if prints_passes:
         last_text = print_dumps(dumps)
     if child.status and child.unfinished:
@@ -251,7 +251,7 @@ class Cpu:
             counts = f"{len(inputs)}, and the program takes {len(types)}"
             sys.exit(f"error: the number of inputs is {counts}")
         arguments = [
-            self._put(value(*pair)) for pair in zip(inputs, types, strict=True)
+            self._put(read_array(*pair)) for pair in zip(inputs, types, strict=True)
         ]
         return lambda: [np.asarray(array) for array in executable.execute(arguments)]
 
@@ -349,7 +349,7 @@ def write_result(path: Path, result: Any) -> None:
         raise TypeError(f"a .npy file cannot hold {mlir_element(result.dtype)}")
 
 
-def value(text: str, element: str) -> Any:
+def read_array(text: str, element: str) -> Any:
     """Return the array of a value such as `2x3xf32=1 2 3 4 5 6`, `4xbf16=@values.bin`,
     `@values.npy` or `5`. `element` is the type of a value without a type.
     """
@@ -399,9 +399,9 @@ def mlir_element(dtype: Any) -> str:
 
 def describe() -> None:
     """Print the version, the options and the passes of this jaxlib as JSON."""
-    compiled = in_child(lambda: cpu_executable(_SMALL_PROGRAM))
+    compiled = run_in_child(lambda: cpu_executable(_SMALL_PROGRAM))
     os.environ["XLA_FLAGS"] = "--help"  # prints the options and aborts
-    helped = in_child(lambda: cpu_executable(_SMALL_PROGRAM))
+    helped = run_in_child(lambda: cpu_executable(_SMALL_PROGRAM))
     version = import_module("jaxlib.version")
     description = {
         "version": version.__version__,
@@ -436,15 +436,15 @@ def main() -> int:
     if work == "run":
         run_program(options)
         return 0
-    compile_it: Callable[[], object] = run_script_worker
+    compile_action: Callable[[], object] = run_script_worker
     if work == "compile":
         add_xla_flags(rest)
-        compile_it = partial(compile_program, options.module, options.target, rest)
+        compile_action = partial(compile_program, options.module, options.target, rest)
     else:
         sys.argv[2:] = rest
     if options.name_pass or options.print_passes:
-        return compile_in_child(compile_it, prints_passes=options.print_passes)
-    compile_it()
+        return compile_in_child(compile_action, prints_passes=options.print_passes)
+    compile_action()
     return 0
 
 
