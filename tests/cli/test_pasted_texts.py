@@ -18,7 +18,7 @@ import yaml
 
 from tests.cli.conftest import TRIAGE, Lab
 from tests.conftest import Asked, Triage
-from triage.compilers.pasted_text import keep_harmless
+from triage.compilers.pasted_text import refuse_harmful_flags
 from triage.compilers.recipe_start import reported_revisions
 from triage.compilers.registry import recipe_starters
 from triage.processes import sealing
@@ -154,7 +154,7 @@ def test_flags_that_could_do_harm_are_left_out() -> None:
     starters = recipe_starters().values()
     names = frozenset[str]().union(*(each.flags_allowed_in_texts for each in starters))
     flags = [*REFUSED, *HARMLESS]
-    start = keep_harmless(RecipeStart("iree", Path("m.mlir"), None, flags), names)
+    start = refuse_harmful_flags(RecipeStart("iree", Path("m.mlir"), None, flags), names)
     assert (list(start.flags), list(start.refused)) == (HARMLESS, REFUSED)
 
 

@@ -20,7 +20,7 @@ from triage.compilers.iree.adapter import Iree
 from triage.compilers.iree.runner import IreeKernels, IreeRunner
 from triage.compilers.kernel import KernelSpec
 from triage.compilers.registry import load_cases
-from triage.compilers.repro_script import comparison, python_array
+from triage.compilers.repro_script import comparison_code, python_array
 from triage.compilers.triton.adapter import Triton
 from triage.compilers.xla import worker
 from triage.compilers.xla.adapter import Xla
@@ -160,14 +160,14 @@ def test_reproducers_and_the_worker_keep_every_type_exactly(
     off[0] = element.array[0]
     for way in element.ways:
         text = value(element, element.array, way, tmp_path, "argument")
-        given, read = eval(python_array(text), names), worker.value(text, "")
+        given, read = eval(python_array(text), names), worker.read_array(text, "")
         path = tmp_path / f"0.{worker.mlir_type(read)}.bin"
         worker.write_result(path, read)
         for array in (given, read, read_value(file_value(path))):
             assert array.dtype == element.dtype
             assert array.tobytes() == element.array.tobytes()
         expected = value(element, element.result, way, tmp_path, "result")
-        lines = comparison(RunSpec(expected=(expected,)))
+        lines = comparison_code(RunSpec(expected=(expected,)))
         exec(lines, {**names, "results": [element.result]})
         with pytest.raises(AssertionError):
             exec(lines, {**names, "results": [off]})
@@ -197,7 +197,7 @@ def test_the_worker_reads_values_as_recipes_write_them(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     np.save("a=b.npy", np.arange(3, dtype=np.int32))
-    array = worker.value(text, element)
+    array = worker.read_array(text, element)
     assert (array.tolist(), array.dtype) == (elements, worker.numpy_type(element))
 
 
