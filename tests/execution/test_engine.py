@@ -19,7 +19,7 @@ from triage.execution.cache import ResultCache
 from triage.execution.engine import Engine
 from triage.execution.judge import NoTask
 from triage.execution.plan import reference_results
-from triage.execution.task import Naming, ProbeJob
+from triage.execution.task import PassNaming, ProbeJob
 from triage.model.case import Case, Input, InputKind, Reference, RunSpec, Target
 from triage.model.execution import Limits
 from triage.model.outcome import Cause, Failed
@@ -141,7 +141,7 @@ def test_a_crash_is_confirmed_by_a_second_run(
 
 def test_a_trial_is_recorded_apart_from_probes(lab: Laboratory) -> None:
     lab.plan(CRASHES)
-    trial = replace(lab.job, once=Naming.NEVER)
+    trial = replace(lab.job, once=PassNaming.NEVER)
     assert [lab.engine.probe(trial).cached for _ in range(2)] == [False, True]
     assert len(lab.runs) == 1
     assert not lab.engine.probe(lab.job).cached

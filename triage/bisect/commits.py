@@ -186,7 +186,7 @@ def _candidate(
         raise Unobtainable("; ".join(reasons) or _NO_COMPILER)
 
     revision = commits[0].revision
-    ref = ToolchainRef(request.case.compiler, revision, bring=obtain)
+    ref = ToolchainRef(request.case.compiler, revision, obtain=obtain)
     seconds = cheapest[0].seconds if cheapest else 0.0
     untestable = None if cheapest else _NO_COMPILER
     return Candidate(revision, ref, seconds, untestable, tuple(commits))

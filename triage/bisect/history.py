@@ -121,7 +121,7 @@ def histories(
     for case in cases:
         named = {0, len(refs) - 1, *releases_at_bounds(case, refs)}
         for index, ref in enumerate(refs):
-            if index in named or engine.recall(ProbeJob(case, ref)):
+            if index in named or engine.cached_probe(ProbeJob(case, ref)):
                 wanted.append((index, case.name))
     while wanted:
         jobs = [
@@ -152,7 +152,7 @@ def stored_failures(engine: Engine, case: Case) -> tuple[Failure, ...]:
     nothing.
     """
     for ref in reversed(engine.registry.installed_releases(case.compiler)):
-        probe = engine.recall(ProbeJob(case, ref))
+        probe = engine.cached_probe(ProbeJob(case, ref))
         if probe and isinstance(probe.outcome, Failed):
             return (probe.outcome.failure, *probe.outcome.others)
     return ()
@@ -234,7 +234,7 @@ def _stored_line(
     ordered = [by_name[name] for name in sorted(by_name, key=Version)]
     line = release_line(BisectRequest(engine, case), ordered)
     for ref in ordered:
-        probe = engine.recall(ProbeJob(case, ref))
+        probe = engine.cached_probe(ProbeJob(case, ref))
         if probe:
             line.add(probe)
     return line, are_all

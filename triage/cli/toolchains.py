@@ -19,7 +19,7 @@ from triage.cli.command import (
     report_value,
 )
 from triage.compilers.registry import DEFAULT_FAMILY, Families
-from triage.execution.machine import Grade, checkup
+from triage.execution.machine import Grade, check_machine
 from triage.model.errors import BadInput, EnvironmentFailure
 from triage.model.fields import as_json, parse_size
 from triage.model.outcome import Exit
@@ -159,7 +159,7 @@ def doctor() -> Reply:
     """Check this machine: home, memory, seal, toolchains, index. Exit 4 when compiling
     cannot work.
     """
-    checks = checkup(Families())
+    checks = check_machine(Families())
     is_good = all(check.grade is not Grade.BROKEN for check in checks)
     rows = [(check.grade, check.check, check.found, check.advice) for check in checks]
     table = Table(("",) * 4, rows)

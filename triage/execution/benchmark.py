@@ -81,7 +81,7 @@ class TimedProgram:
         return run.runner.startup_failure(printed.text) or NoAnswer(Cause.NOISE, why)
 
 
-def function_programs(
+def compile_functions(
     engine: Engine,
     case: Case,
     ref: ToolchainRef,
@@ -97,14 +97,14 @@ def function_programs(
     specs = case.benchmarks or tuple(filter(None, [case.run]))
     if dispatch is not None:
         usual = (*specs, RunSpec())[0]
-        return _dispatch_programs(engine, case, ref, folder, usual, dispatch)
+        return _compile_dispatches(engine, case, ref, folder, usual, dispatch)
     if not specs:
         advice = "name the functions with their inputs under `bench` in the recipe"
         raise recipe_mistake(advice)
-    return _compiled_programs(engine, case, ref, folder, specs)
+    return _compile_programs(engine, case, ref, folder, specs)
 
 
-def _dispatch_programs(
+def _compile_dispatches(
     engine: Engine,
     case: Case,
     ref: ToolchainRef,
@@ -118,7 +118,7 @@ def _dispatch_programs(
         raise NoTask(NoAnswer(Cause.TARGET, why))
     sources = folder / "dispatches"
     sources.mkdir(parents=True)
-    whole = _compiled_programs(engine, case, ref, folder, [usual], extracted=sources)
+    whole = _compile_programs(engine, case, ref, folder, [usual], extracted=sources)
     size = whole[0].bytes
     dispatches = whole[0].dispatches
     programs: list[TimedProgram] = []
@@ -131,7 +131,7 @@ def _dispatch_programs(
         ]
         if not named:
             continue
-        compiled = _compiled_programs(engine, alone, ref, folder / source.stem, named)
+        compiled = _compile_programs(engine, alone, ref, folder / source.stem, named)
         programs += [
             replace(program, bytes=size, dispatches=dispatches) for program in compiled
         ]
@@ -141,7 +141,7 @@ def _dispatch_programs(
     return programs
 
 
-def _compiled_programs(
+def _compile_programs(
     engine: Engine,
     case: Case,
     ref: ToolchainRef,
@@ -298,7 +298,7 @@ class Benchmark:
                 target = folder / f"{index:04}"
                 try:
                     with engine.progress.task(f"compile  {configuration.name}"):
-                        programs = function_programs(
+                        programs = compile_functions(
                             engine, case, ref, target, dispatch
                         )
                 except NoTask as error:
@@ -319,9 +319,9 @@ class Benchmark:
         base = self.rows(self.baseline)
         undecided = [row for row in self.series if row.program]
         with engine.progress.task("measure") as task:
-            for taken in measure_in_turn(undecided, end, _GRACE):
-                task.describe(f"measure  round {taken + 1}")
-                if taken not in LOOKS:
+            for samples_taken in measure_in_turn(undecided, end, _GRACE):
+                task.describe(f"measure  round {samples_taken + 1}")
+                if samples_taken not in LOOKS:
                     continue
                 noisy = set()
                 for row in undecided:

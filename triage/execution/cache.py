@@ -109,7 +109,7 @@ class ResultCache:
         self._warn = warn
         self._lock = threading.Lock()
         self._db: sqlite3.Connection | None = None
-        [(newest,)] = self._run(_LAST_ID)
+        [(newest,)] = self._execute(_LAST_ID)
         # the number of the last record to ignore; unlike a date it always grows
         self._after = 0
         if fresh:
@@ -119,7 +119,7 @@ class ResultCache:
         """Return for each key the newest execution, or None."""
         places = ", ".join("?" * len(keys))
         condition = f"key IN ({places}) AND id > ?"
-        records = self._records(condition, *keys, self._after)
+        records = self._find_records(condition, *keys, self._after)
         newest = {record.key: record.execution for record in reversed(records)}
         return [newest.get(key) for key in keys]
 
@@ -127,7 +127,7 @@ class ResultCache:
         """Return the newest record of a case of this name on each toolchain, the latest
         first.
         """
-        return tuple(self._records(_NEWEST, utf8(case_name), utf8(case_name)))
+        return tuple(self._find_records(_NEWEST, utf8(case_name), utf8(case_name)))
 
     def add(self, *records: Record) -> None:
         """Append records."""
@@ -138,20 +138,20 @@ class ResultCache:
             facts = zlib.compress(record_json(record).encode(), 6)
             rows.append((record.key, case, toolchain, record.at, facts))
         if rows:
-            self._run(_INSERT, rows=rows)
+            self._execute(_INSERT, rows=rows)
 
-    def _records(self, condition: str, *values: object) -> list[Record]:
+    def _find_records(self, condition: str, *values: object) -> list[Record]:
         """Return the intact records that meet a condition, the newest first."""
         query = f"SELECT facts FROM probes WHERE {condition} ORDER BY id DESC"  # noqa: S608 - no user text
         records = []
-        for (facts,) in self._run(query, *values):
+        for (facts,) in self._execute(query, *values):
             # a damaged row, of which zlib has a checksum, is a miss
             with suppress(ValueError, TypeError, zlib.error):
                 data = zlib.decompressobj().decompress(facts, _LARGEST_RECORD)
                 records.append(schema_of(Record).validate_json(data, strict=True))
         return records
 
-    def _run(
+    def _execute(
         self, statement: str, *values: object, rows: Sequence[Any] = ()
     ) -> Sequence[Any]:
         """Return what a statement finds, or run it in one transaction for each of

@@ -50,7 +50,7 @@ def same_signature(reference: Failure) -> Match:
 
 
 NOT_NUMBERS = ("nan", "inf")
-_CLEAR = 0.01  # a relative error that no rounding explains
+_CLEAR_RELATIVE_ERROR = 0.01  # a relative error that no rounding explains
 
 
 def same_wrong_result(reference: Failure) -> Match:
@@ -68,7 +68,7 @@ def same_wrong_result(reference: Failure) -> Match:
             return False
         if seen is None or error is None:
             return True
-        return seen >= min(_CLEAR, error / 10)
+        return seen >= min(_CLEAR_RELATIVE_ERROR, error / 10)
 
     return matches
 
@@ -154,7 +154,7 @@ def kind_of_wrong_result(failure: Failure) -> tuple[str, float | None]:
 # Results
 
 
-def first_wrong(
+def first_wrong_result(
     results: Sequence[str], expected: Sequence[str], spec: RunSpec
 ) -> tuple[str, dict[str, float]]:
     """Return a line on the first wrong result, as IREE prints it, and numbers on it;
@@ -194,20 +194,21 @@ def differences(actual: str, expected: str, spec: RunSpec) -> dict[str, float]:
     """
     import numpy as np
 
-    read = read_value(actual)
-    wanted = read_value(expected)
-    if read is None or wanted is None:
+    actual_array = read_value(actual)
+    expected_array = read_value(expected)
+    if actual_array is None or expected_array is None:
         return {}
-    element = element_name(read)
-    if element == element_name(wanted) == TEXT:
-        return _different_words(read, wanted)
-    if read.shape != wanted.shape:
+    element = element_name(actual_array)
+    if element == element_name(expected_array) == TEXT:
+        return _different_words(actual_array, expected_array)
+    if actual_array.shape != expected_array.shape:
         return {}
-    if spec.closeness is None and read.dtype != wanted.dtype:
+    if spec.closeness is None and actual_array.dtype != expected_array.dtype:
         if is_scalar(expected):
-            wanted = wanted.astype(read.dtype)
-        elif _are_integers_of_one_size(read, wanted):
-            wanted = wanted.view(read.dtype)  # 255 and -1 are the same i8
+            expected_array = expected_array.astype(actual_array.dtype)
+        elif _are_integers_of_one_size(actual_array, expected_array):
+            # 255 and -1 are the same i8
+            expected_array = expected_array.view(actual_array.dtype)
         else:
             return {}
     allowed = {**TOLERANCES, **dict(spec.tolerances)}
@@ -216,7 +217,9 @@ def differences(actual: str, expected: str, spec: RunSpec) -> dict[str, float]:
         allowed.get(element, 0.0),
         True,
     )
-    got, want = (_as_exact_floats(array.ravel()) for array in (read, wanted))
+    got, want = (
+        _as_exact_floats(array.ravel()) for array in (actual_array, expected_array)
+    )
     with np.errstate(all="ignore"):
         wrong = ~np.isclose(got, want, relative, absolute, equal_nan)
         error = np.abs(got - want)

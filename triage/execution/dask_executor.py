@@ -32,7 +32,7 @@ from triage.execution.cache import Record, record_json
 from triage.execution.engine import open_engine
 from triage.execution.judge import NoTask
 from triage.execution.plan import plan_task
-from triage.execution.task import Naming, RunTask, Task
+from triage.execution.task import PassNaming, RunTask, Task
 from triage.model.case import Case, Input, InputKind
 from triage.model.errors import EnvironmentFailure, Interrupted
 from triage.model.execution import Execution
@@ -134,10 +134,11 @@ class DaskCluster:
         try:
             if device:
                 _check_device(client, device)
-            words = case, path.read_bytes(), rev, task.variant, task.naming, task.keys
+            content = path.read_bytes()
+            arguments = case, content, rev, task.variant, task.naming, task.keys
             future = client.submit(
                 _compile_on_worker,
-                *words,
+                *arguments,
                 pure=False,
                 resources={device: 1.0} if device else {},
             )
@@ -198,17 +199,17 @@ def _compile_on_worker(
     content: bytes,
     rev: str,
     variant: str,
-    naming: Naming | None,
+    naming: PassNaming | None,
     keys: tuple[str, ...],
 ) -> list[str]:
     """Make the task of a case, whose input has this content. It must have the same keys
     as on the client.
     """
-    there = case.input.path
+    client_path = case.input.path
     with open_engine([case]) as engine, engine.folder() as folder:
-        here = folder / there.name
-        here.write_bytes(content)
-        case = replace(case, input=Input(here, InputKind.MLIR))
+        worker_path = folder / client_path.name
+        worker_path.write_bytes(content)
+        case = replace(case, input=Input(worker_path, InputKind.MLIR))
         ref = engine.registry.resolve(rev, case.compiler)
         try:
             task = plan_task(engine, case, engine.registry.obtain(ref))
@@ -227,7 +228,9 @@ def _compile_on_worker(
         if probe and probe.outcome.cause in OF_MACHINE:
             raise EnvironmentFailure(probe.outcome.reason or "")
         records = map(record_json, task.records(executions))
-        return [record.replace(str(here), str(there)) for record in records]
+        return [
+            record.replace(str(worker_path), str(client_path)) for record in records
+        ]
 
 
 @dataclass(frozen=True)

@@ -40,7 +40,7 @@ from triage.execution.judge import (
 from triage.execution.plan import plan_task
 from triage.execution.task import (
     AnyOf,
-    Naming,
+    PassNaming,
     ProbeJob,
     RunTask,
     Task,
@@ -163,12 +163,12 @@ class Engine:
         for start in range(0, len(jobs), _LOOKED_UP):
             batch = jobs[start : start + _LOOKED_UP]
             # a thread takes longer to begin than a look at the cache
-            at_hand = [job for job in batch if job.case.has_all_files]
+            with_files = [job for job in batch if job.case.has_all_files]
             missing += [job for job in batch if not job.case.has_all_files]
-            probes: Sequence[Probe | None] = [None] * len(at_hand)
+            probes: Sequence[Probe | None] = [None] * len(with_files)
             with suppress(Exception):  # the threads report which job it is
-                probes = self._recall(at_hand)
-            for job, probe in zip(at_hand, probes, strict=True):
+                probes = self._cached_probes(with_files)
+            for job, probe in zip(with_files, probes, strict=True):
                 if probe:
                     yield replace(probe, case=job.case)
                 else:
@@ -229,10 +229,10 @@ class Engine:
         probe = self.plan(job)
         if isinstance(probe, Task):
             task = probe
-            found = list[Execution | None]([None])
+            cached = list[Execution | None]([None])
             if not job.fresh:
-                found = self.cache.find_all(*task.keys)
-            probe = task.probe(*found, cached=True) or self._make(task, job)
+                cached = self.cache.find_all(*task.keys)
+            probe = task.probe(*cached, cached=True) or self._make(task, job)
         probe = replace(probe, case=job.case)
         if self.judge:
             return self.judge.judge(probe, job.ref)
@@ -249,15 +249,15 @@ class Engine:
             return task.probe_without_answer(error.why)
         return self._store(task, executions or self.make(task, stop))
 
-    def recall(self, job: ProbeJob) -> Probe | None:
+    def cached_probe(self, job: ProbeJob) -> Probe | None:
         """Return the probe of a job if it is cached. Installs and compiles nothing, and
         judges no number, because that compiles.
         """
         with suppress(EnvironmentFailure):  # a dry run makes nothing that it needs
-            return self._recall([job])[0]
+            return self._cached_probes([job])[0]
         return None
 
-    def _recall(self, jobs: Sequence[ProbeJob]) -> list[Probe | None]:
+    def _cached_probes(self, jobs: Sequence[ProbeJob]) -> list[Probe | None]:
         """Return the probes of jobs that are cached, or cannot be made on any machine;
         None for the others.
         """
@@ -269,12 +269,12 @@ class Engine:
         ]
         tasks = [task for task in planned if isinstance(task, Task)]
         keys = [key for task in tasks for key in task.keys]
-        found = dict(zip(keys, self.cache.find_all(*keys), strict=True))
+        executions = dict(zip(keys, self.cache.find_all(*keys), strict=True))
         probes: list[Probe | None] = []
         for task in planned:
             probe = None
             if isinstance(task, Task):
-                probe = task.probe(*map(found.get, task.keys), cached=True)
+                probe = task.probe(*map(executions.get, task.keys), cached=True)
             elif task and task.outcome.cause not in OF_MACHINE:
                 probe = task
             probes.append(probe)
@@ -331,14 +331,16 @@ class Engine:
                 return f"{root.name} was damaged or removed meanwhile"
         return ""
 
-    def probe_for_files(self, task: Task, stop: StopSignal, use: OnOutput) -> Probe:
+    def probe_for_files(
+        self, task: Task, stop: StopSignal, on_output: OnOutput
+    ) -> Probe:
         """Return the probe of a task whose files are needed: that from the cache if it
         does not pass, else make it.
         """
         probe = task.probe(*self.cache.find_all(*task.keys), cached=True)
         if probe and not isinstance(probe.outcome, Passed):
             return probe
-        return self._store(task, self.make(task, stop, use))
+        return self._store(task, self.make(task, stop, on_output))
 
     def last_execution(
         self, case: Case, toolchain: Toolchain
@@ -377,7 +379,7 @@ class Engine:
             rules_of(task.case)  # reports mistakes in them before anything is compiled
         ran: list[Execution] = []
 
-        def use(module: Path) -> None:
+        def use_module(module: Path) -> None:
             """Run the program while its file exists; the last compile counts."""
             if isinstance(task.run, RunTask):
                 ran[:] = [task.run.make(module, stop)]
@@ -385,18 +387,18 @@ class Engine:
                 on_output(module)
 
         with self._slots:
-            return [self._compile_until_sure(task, stop, use), *ran]
+            return [self._compile_until_sure(task, stop, use_module), *ran]
 
     def _compile_until_sure(
-        self, task: Task, stop: StopSignal, use: OnOutput
+        self, task: Task, stop: StopSignal, on_output: OnOutput
     ) -> Execution:
         """Compile a trial once, everything else twice if one ending is not sure. If the
         failure needs the name of its pass, compile once more, printing it.
         """
         reporting = task.naming_failed_pass()
-        if task.naming is Naming.AT_ONCE and reporting:
-            return self._compile_and_scan_passes(reporting, stop, use)
-        start = partial(self.compile, task, stop, on_output=use)
+        if task.naming is PassNaming.IN_FIRST_COMPILE and reporting:
+            return self._compile_and_scan_passes(reporting, stop, on_output)
+        start = partial(self.compile, task, stop, on_output=on_output)
         if task.naming:
             return start()
         execution = checked_run(
@@ -409,7 +411,7 @@ class Engine:
         return execution
 
     def _compile_and_scan_passes(
-        self, task: Task, stop: StopSignal, use: OnOutput | None = None
+        self, task: Task, stop: StopSignal, on_output: OnOutput | None = None
     ) -> Execution:
         """Compile a task whose options print the failing pass, and read which it is:
         `NO_PASS` if none was printed.
@@ -417,7 +419,9 @@ class Engine:
         from triage.classify import PassScanner  # slow to import
 
         scanner = PassScanner()
-        execution = self.compile(task, stop, on_stderr=scanner.feed, on_output=use)
+        execution = self.compile(
+            task, stop, on_stderr=scanner.feed, on_output=on_output
+        )
         return replace(execution, failing_pass=scanner.finish() or NO_PASS)
 
     def compile(
@@ -436,12 +440,12 @@ class Engine:
         kernels = task.compiler.kernels
         with self.folder() as folder:
             output = folder / "out"
-            counted = folder / "statistics.json"
+            statistics = folder / "statistics.json"
             program = task.toolchain.program
             source = task.prepared.path
             argv = invocation.argv(program, source, output)
             if kernels and DISPATCHES in dict(case.thresholds):
-                argv += kernels.count_options(counted)
+                argv += kernels.count_options(statistics)
             execution = sealed_execution(
                 case,
                 task.seal,
@@ -459,7 +463,7 @@ class Engine:
                 from triage.processes.crash_stack import with_named_stack
 
                 execution = with_named_stack(execution)
-            execution = with_facts(task, execution, output, counted)
+            execution = with_facts(task, execution, output, statistics)
             if on_output and execution.ok and regular_size(output):
                 on_output(output)
         return execution

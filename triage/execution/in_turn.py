@@ -24,10 +24,10 @@ from triage.model.fields import UNPRINTED, in_json, key
 from triage.model.outcome import NoAnswer
 
 CONFIDENCE = 0.999
-LEAST = 8  # samples of each side before anything is concluded
+MIN_SAMPLES = 8  # samples of each side before anything is concluded
 # Numbers of samples at which a verdict may end the measurement. Each look may be wrong
 # by chance, so there are few.
-LOOKS = (LEAST, 12, 18, 27, 40, 60)
+LOOKS = (MIN_SAMPLES, 12, 18, 27, 40, 60)
 _DEVIATIONS = 3.2905  # of the normal distribution, for that confidence on two sides
 
 
@@ -79,7 +79,7 @@ def ratio_of(baseline: Sequence[float], new: Sequence[float]) -> Ratio | None:
     """
     first = len(baseline)
     second = len(new)
-    if min(first, second) < LEAST or min(*baseline, *new) <= 0:
+    if min(first, second) < MIN_SAMPLES or min(*baseline, *new) <= 0:
         return None
     ratios = sorted(after / before for after in new for before in baseline)
     spread = _DEVIATIONS * math.sqrt(first * second * (first + second + 1) / 12)
@@ -128,19 +128,19 @@ def measure_in_turn(
     least number of samples, else `grace` seconds later.
     """
     first = 0 if warm_up else 1
-    for taken in count(first):
-        for contender in contenders if taken % 2 else contenders[::-1]:
+    for samples_taken in count(first):
+        for contender in contenders if samples_taken % 2 else contenders[::-1]:
             assert contender.sampler
             sample = contender.sampler()
             if isinstance(sample, NoAnswer):
                 contender.problem = sample
-            elif taken > 0:
+            elif samples_taken > 0:
                 contender.samples.append(sample)
         contenders[:] = [
             contender for contender in contenders if contender.problem is None
         ]
-        yield taken
+        yield samples_taken
         late = time.monotonic() - end
-        enough = late > 0 and taken >= LEAST
-        if not contenders or taken == LOOKS[-1] or enough or late > grace:
+        enough = late > 0 and samples_taken >= MIN_SAMPLES
+        if not contenders or samples_taken == LOOKS[-1] or enough or late > grace:
             return

@@ -39,7 +39,7 @@ from triage.model.revision import Toolchain
 from triage.processes.containment import assignments
 from triage.processes.process import run
 from triage.processes.sealing import Seal
-from triage.toolchains.contents import file_state
+from triage.toolchains.contents import state_digest
 from triage.toolchains.home import (
     KeptKind,
     disk_errors,
@@ -50,7 +50,7 @@ from triage.toolchains.registry import ToolchainRegistry, recorded_rev
 
 _CHECKSUM = ".sha256"  # suffix of the file with the checksum
 # The same program prints the same input.
-_SAME = {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONHASHSEED": "0"}
+_SAME_OUTPUT = {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONHASHSEED": "0"}
 # The importer's own OnnxImportError is about the model.
 _IS_MISSING = re.compile(
     r"No module named|^ImportError\b|AttributeError: module 'onnx", re.MULTILINE
@@ -95,7 +95,7 @@ class KeptFiles:
             with disk_errors("keep a file"):
                 target.parent.mkdir(parents=True, exist_ok=True)
                 with temporary_folder(target.parent, prefix=".making-") as scratch:
-                    return Prepared(target, _keep(make(scratch), target))
+                    return Prepared(target, _put_in_place(make(scratch), target))
 
 
 def _digest_if_intact(target: Path) -> str | None:
@@ -107,22 +107,22 @@ def _digest_if_intact(target: Path) -> str | None:
     return None
 
 
-def _keep(made: Path, target: Path) -> str:
-    digest = _digest(made)
+def _put_in_place(new: Path, target: Path) -> str:
+    digest = _digest(new)
     if _digest_if_intact(target) == digest:
         return digest  # a sealed program may be about to open it
     # first, so that what is at `target` is intact as soon as it is there
     write_whole(target.with_suffix(_CHECKSUM), digest)
     try:
-        made.replace(target)
+        new.replace(target)
     except OSError:
-        if not made.is_dir():
+        if not new.is_dir():
             raise
         # something is there: of another process that was faster, or damaged
         if _digest_if_intact(target) is None:
             with suppress(FileNotFoundError):
-                target.rename(made.with_name("damaged"))
-            made.replace(target)
+                target.rename(new.with_name("damaged"))
+            new.replace(target)
     return digest
 
 
@@ -145,7 +145,7 @@ class _Maker:
     """Its command line up to the source."""
     reads: tuple[Path, ...]
     env: Mapping[str, str]
-    imports: bool = False
+    is_importer: bool = False
 
 
 @dataclass
@@ -159,7 +159,7 @@ class Inputs:
     cache: ResultCache
     """Keeps failed imports."""
     stop: threading.Event
-    kept: KeptFiles = field(default_factory=KeptFiles)
+    kept_files: KeptFiles = field(default_factory=KeptFiles)
     _prepared: dict[object, Prepared | NoAnswer | Failed] = field(default_factory=dict)
 
     def prepare(self, case: Case, toolchain: Toolchain) -> Prepared:
@@ -178,7 +178,7 @@ class Inputs:
             sources = [source]
             if makers:
                 sources += [*case.reads, *mentioned_by(source)]
-            state = file_state(sources)
+            state = state_digest(sources)
             identities = [maker.identity for maker in makers]
             memo = (case.input, case.env, case.rules, state, *identities)
             if memo not in self._prepared:
@@ -226,7 +226,7 @@ class Inputs:
             identity = self._identity_of_own_python
             reads = own_python()
         argv = (start, *words, str(SCRIPT_WORKER), "execute")
-        return _Maker(identity, argv, (*reads, SCRIPT_WORKER), _SAME)
+        return _Maker(identity, argv, (*reads, SCRIPT_WORKER), _SAME_OUTPUT)
 
     @cached_property
     def _identity_of_own_python(self) -> str:
@@ -243,7 +243,7 @@ class Inputs:
         root = tools.python_root
         argv = (sys.executable, "-m", module)
         env = {"PYTHONPATH": str(root)}
-        return _Maker(identity, argv, (*own_python(), root), env, imports=True)
+        return _Maker(identity, argv, (*own_python(), root), env, is_importer=True)
 
     def _make(
         self,
@@ -271,7 +271,7 @@ class Inputs:
             made = source
             for maker in makers:
                 made = self._run(maker, case, made, sources, scratch)
-            if state != file_state(sources):
+            if state != state_digest(sources):
                 problem = f"{source.name} changed while it was read"
                 raise NoTask(NoAnswer(Cause.ENVIRONMENT, problem))
             return made
@@ -280,7 +280,7 @@ class Inputs:
         if execution is None:
             target = self.registry.home.folder(KeptKind.INPUTS) / f"{key}.mlir"
             try:
-                return self.kept.get(target, make)
+                return self.kept_files.get(target, make)
             except _ImportFailed as error:
                 execution = error.execution
                 revision = toolchain.revision.name
@@ -296,7 +296,7 @@ class Inputs:
         scratch: Path,
     ) -> Path:
         """Return the file that is made. Raises NoTask or _ImportFailed."""
-        if maker.imports:
+        if maker.is_importer:
             target = scratch / "imported"
             printed = None
             words = ["-o", str(target)]
@@ -322,13 +322,13 @@ class Inputs:
             return target
         machine = machine_problem(execution)
         why = execution.stderr.last_line[:300]
-        if maker.imports and _IS_MISSING.search(execution.stderr.text):
+        if maker.is_importer and _IS_MISSING.search(execution.stderr.text):
             advice = "`pip install 'iree-triage[onnx]'` adds what it needs"
             problem = f"the importer for ONNX does not run: {why}; {advice}"
             raise recipe_mistake(problem)
-        if machine and (maker.imports or machine.cause is not Cause.TOOLCHAIN):
+        if machine and (maker.is_importer or machine.cause is not Cause.TOOLCHAIN):
             raise NoTask(machine)
-        if maker.imports:
+        if maker.is_importer:
             raise _ImportFailed(execution)
         how = execution.ending_text(case.limits)
         if execution.ok:
@@ -345,7 +345,7 @@ class Inputs:
         for artifact in artifacts:
             with recipe_mistakes():
                 try:
-                    self.kept.get(artifact.path, partial(self._obtain, artifact))
+                    self.kept_files.get(artifact.path, partial(self._obtain, artifact))
                 except EnvironmentFailure as error:
                     problem = f"{artifact.source}: {error}"
                     raise NoTask(NoAnswer(Cause.ENVIRONMENT, problem)) from error

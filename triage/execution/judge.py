@@ -55,11 +55,11 @@ _FULL = 1 << 20  # bytes; with less free space, any write may have failed
 # bytes; a file that did not fit may have been that large, and be removed again
 _NEARLY_FULL = 1 << 30
 # share of the time that a run may wait for a core until its time limit shows nothing
-_WAITED = 0.1
+_MAX_WAITED_SHARE = 0.1
 _FROM_OUTSIDE = (signal.SIGKILL, signal.SIGTERM)
 # exit codes of the loader and of shells for a program that they cannot run
 _NOT_RUN = (126, 127)
-_SKIPS = 125  # of a test script
+_SCRIPT_SKIPS = 125  # of a test script
 _NOT_LOADED = re.compile(
     r"(?P<program>[^:]+): (?:error while loading shared libraries: [^:]+: "
     r"|[^:]+: version `(?P<symbol>[^']+)' not found \(required by |.*(?:not "
@@ -269,7 +269,7 @@ def _wrong_result(
     )
 
 
-def agreement_of(case: Case, execution: Execution) -> str:
+def comparable_ending(case: Case, execution: Execution) -> str:
     """Return what two runs must have in common to agree.
 
     For a crash, only the signal: with several threads the stack differs from run to
@@ -302,7 +302,7 @@ def machine_problem(execution: Execution) -> NoAnswer | None:
         return NoAnswer(Cause.TOOLCHAIN, execution.stderr.text.strip())
     if execution.ok or execution.ending is Ending.OVER_OUTPUT:
         return None
-    not_loaded = _why_not_loaded(execution)
+    not_loaded = _loader_message(execution)
     if not_loaded:
         return NoAnswer(Cause.TOOLCHAIN, not_loaded)
     full = _FULL
@@ -312,7 +312,7 @@ def machine_problem(execution: Execution) -> NoAnswer | None:
     reason = ""
     if free is not None and free < full:
         reason = f"no space left on the disk: {free >> 10} KiB were free"
-    elif execution.waited > _WAITED * execution.seconds:
+    elif execution.waited > _MAX_WAITED_SHARE * execution.seconds:
         waited = f"{execution.waited:.0f} of {execution.seconds:.0f} s without a core"
         reason = f"stopped after {waited} of the busy machine; use fewer --jobs"
     elif execution.ending is Ending.SIGNALLED and execution.signal in _FROM_OUTSIDE:
@@ -323,7 +323,7 @@ def machine_problem(execution: Execution) -> NoAnswer | None:
     return None
 
 
-def _why_not_loaded(execution: Execution) -> str | None:
+def _loader_message(execution: Execution) -> str | None:
     """Return the line with which the loader or a shell refused to start the program, or
     Python to load a library of a package; None if they did not.
 
@@ -351,7 +351,7 @@ def reason_script_skips(execution: Execution) -> NoAnswer | None:
     if execution.ending is not Ending.EXITED:
         return None
     code = execution.exit_code
-    if code == _SKIPS:
+    if code == _SCRIPT_SKIPS:
         return NoAnswer(Cause.INPUT, f"the script skips it (exit code {code})")
     if code in _NOT_RUN:
         last = execution.stderr.last_line or "it printed nothing"
@@ -492,7 +492,7 @@ def forecast(engine: Engine, jobs: Sequence[ProbeJob]) -> Forecast:
     """Look up what is known of each job; compile nothing."""
     planned = []
     for job in jobs:
-        probe = engine.recall(job)
+        probe = engine.cached_probe(job)
         status = status_of(probe).value if probe else None
         installed = engine.registry.is_installed(job.ref)
         name = job.ref.revision.name

@@ -43,7 +43,7 @@ class MachineCheck:
     advice: str
 
 
-def checkup(compilers: Mapping[str, Compiler]) -> list[MachineCheck]:
+def check_machine(compilers: Mapping[str, Compiler]) -> list[MachineCheck]:
     """Run all checks. Each returns what it finds, and what to do about it."""
     checks: dict[str, Callable[[], tuple[str, str]]] = {
         "home": _check_of_home,

@@ -22,7 +22,7 @@ from triage.processes.sealing import Seal
 from triage.toolchains.home import temporary_folder
 
 WORKER = Path(__file__).with_name("python_worker.py")
-_PATIENCE = 120.0  # seconds for a text; a module of 20,000 lines takes one
+_ANSWER_SECONDS = 120.0  # seconds for a text; a module of 20,000 lines takes one
 _LIMITS = Limits(timeout=600.0, memory=16 << 30)
 _LARGE = 64  # elements; longer constants can be elided
 _GENERIC = ("--mlir-print-op-generic",)
@@ -97,14 +97,14 @@ class Reader:
         if not self._has_bindings:
             return self.text_after_passes(text, _GENERIC)
         # a text that ends the process is not valid
-        answer = self._python.ask(text.encode(), _PATIENCE) or b"-"
+        answer = self._python.ask(text.encode(), _ANSWER_SECONDS) or b"-"
         if answer.startswith(b"+"):
             return answer[1:].decode("utf-8", "replace")
         return None
 
     @cached_property
     def _has_bindings(self) -> bool:
-        answer = self._python.ask(b"module{}", _PATIENCE) or b"-"
+        answer = self._python.ask(b"module{}", _ANSWER_SECONDS) or b"-"
         return answer.startswith(b"+")
 
     def close(self) -> None:

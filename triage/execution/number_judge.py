@@ -17,7 +17,7 @@ from functools import partial
 from pathlib import Path
 from statistics import median
 
-from triage.execution.benchmark import function_programs
+from triage.execution.benchmark import compile_functions
 from triage.execution.engine import Engine
 from triage.execution.in_turn import (
     LOOKS,
@@ -28,7 +28,7 @@ from triage.execution.in_turn import (
     ratio_of,
 )
 from triage.execution.judge import NoTask, metric_failure, recipe_mistake, why_unusable
-from triage.execution.task import Naming, ProbeJob
+from triage.execution.task import PassNaming, ProbeJob
 from triage.model.case import Case
 from triage.model.errors import BadInput, EnvironmentFailure
 from triage.model.execution import Stage
@@ -37,7 +37,7 @@ from triage.recipes.values import rounded_text
 from triage.toolchains.home import temporary_folder
 from triage.toolchains.registry import ToolchainRef
 
-_OF_THE_MACHINE = re.compile(r"(?:^|_)(?:seconds|s|ms|us|ns|rss_mb)$")
+_VARIES = re.compile(r"(?:^|_)(?:seconds|s|ms|us|ns|rss_mb)$")
 _LEAST_SLOWER = 1.05  # the smallest ratio of both ends of what varies
 _LEAST_LARGER = 1.01  # the same for a number that is the same each time
 _FROM_NOTHING = 2.0  # the limit for a number that was zero
@@ -76,7 +76,7 @@ class Metric:
     @property
     def exact(self) -> bool:
         """Whether it is the same each time, however busy the machine is."""
-        return _OF_THE_MACHINE.search(self.name) is None
+        return _VARIES.search(self.name) is None
 
     @property
     def is_of_run(self) -> bool:
@@ -102,7 +102,7 @@ def compile_sampler(
     """
     if metric.is_time:
         case = replace(case, run=None)
-    once = Naming.NEVER if is_trial else None
+    once = PassNaming.NEVER if is_trial else None
     job = ProbeJob(case, ref, fresh=not metric.exact, here=True, once=once)
 
     def sample() -> float | NoAnswer:
@@ -229,7 +229,7 @@ def engine_with_judge(
             compile_sampler, engine, metric, is_trial=tries_programs
         )
         if metric.is_of_run:
-            measure = _run_samplers(engine, metric.function, folder)
+            measure = _run_time_samplers(engine, metric.function, folder)
         judge = NumberJudge(metric, good, least, measure, budget)
         pair = judge.compare(case, bad)
         if isinstance(pair, NoAnswer):
@@ -250,7 +250,7 @@ def engine_with_judge(
         yield engine.with_judge(replace(judge, limit=limit))
 
 
-def _run_samplers(engine: Engine, function: str, folder: Path) -> Measure:
+def _run_time_samplers(engine: Engine, function: str, folder: Path) -> Measure:
     """Return what measures the run time of a function once, of programs that are
     compiled into a folder, each once.
     """
@@ -260,21 +260,21 @@ def _run_samplers(engine: Engine, function: str, folder: Path) -> Measure:
         key = (case.input, case.flags, ref.revision.name)
         if key not in samplers:
             target = folder / f"{len(samplers):04}"
-            samplers[key] = _run_sampler(engine, case, ref, target, function)
+            samplers[key] = _run_time_sampler(engine, case, ref, target, function)
         return samplers[key]
 
     return measure
 
 
-def _run_sampler(
+def _run_time_sampler(
     engine: Engine, case: Case, ref: ToolchainRef, folder: Path, function: str
 ) -> Sampler:
     """Return what measures the function with this name, or the only one."""
     try:
-        programs = function_programs(engine, case, ref, folder)
-        fitting = [program for program in programs if function in ("", program.label)]
-        if len(fitting) == 1:
-            return fitting[0].sample
+        programs = compile_functions(engine, case, ref, folder)
+        matching = [program for program in programs if function in ("", program.label)]
+        if len(matching) == 1:
+            return matching[0].sample
         names = ", ".join(program.label for program in programs)
         advice = f"choose the function with --metric run_seconds:FUNCTION: {names}"
         raise recipe_mistake(advice)

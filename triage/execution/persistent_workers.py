@@ -104,7 +104,7 @@ class PersistentWorkers:
         process = self._process(tuple(argv), task)
         answer = process.ask(json.dumps(request, default=str).encode(), limit)
         try:
-            return _read(task, run, json.loads(answer or b""), folder)
+            return _parse_answer(task, run, json.loads(answer or b""), folder)
         except (ValueError, LookupError, TypeError):  # not an answer of a worker
             return None
 
@@ -128,7 +128,7 @@ class PersistentWorkers:
             return self._processes[argv]
 
 
-def _read(task: Task, run: RunTask, answer: Any, folder: Path) -> WorkerAnswer:
+def _parse_answer(task: Task, run: RunTask, answer: Any, folder: Path) -> WorkerAnswer:
     """Return an answer as a process wrote it. Raises ValueError, LookupError or
     TypeError for another text.
     """

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from triage.compilers.invocation import Invocation, Runner
-from triage.execution.compare import first_wrong
+from triage.execution.compare import first_wrong_result
 from triage.execution.inputs import Inputs, named_toolchain
 from triage.execution.judge import (
     NoTask,
@@ -27,7 +27,7 @@ from triage.execution.judge import (
     why_unusable,
 )
 from triage.execution.reads import files_in, surroundings
-from triage.execution.task import AnyOf, Naming, Prepared, RunTask, Task
+from triage.execution.task import AnyOf, PassNaming, Prepared, RunTask, Task
 from triage.model.case import Case, Flag, Library, Reference, RunSpec
 from triage.model.content import cached_sha256, file_sha256
 from triage.model.errors import EnvironmentFailure, TriageError
@@ -44,7 +44,7 @@ from triage.recipes.run_values import (
     value_suffix,
     with_file_digest,
 )
-from triage.toolchains.contents import file_state
+from triage.toolchains.contents import state_digest
 from triage.toolchains.home import KeptKind
 
 if TYPE_CHECKING:
@@ -65,8 +65,8 @@ def plan_task(engine: Engine, case: Case, toolchain: Toolchain) -> Task:
             raise NoTask(planned)
         invocation = planned
     with recipe_mistakes():
-        reads = _reads(case, invocation, toolchain, prepared)
-        state = file_state(reads)
+        reads = _readable_files(case, invocation, toolchain, prepared)
+        state = state_digest(reads)
         content = " ".join(map(engine.registry.contents.digest, reads))
     run: RunTask | NoAnswer | Failed | None = None
     if case.run and not case.script:
@@ -103,7 +103,7 @@ def input_hash(inputs: Inputs, case: Case, toolchain: Toolchain) -> str:
     return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
-def _reads(
+def _readable_files(
     case: Case, invocation: Invocation, toolchain: Toolchain, prepared: Prepared
 ) -> tuple[Path, ...]:
     """Return what a compile may read besides its toolchain and its input. Raises
@@ -171,11 +171,11 @@ def _plan_run(
         reads = (root, *toolchain.reads)
         # a relative one would be looked for where the program runs
         task = RunTask(case, spec, runner, tool.absolute(), reads, tuple(libraries))
-        identity = _identity(task, toolchain, registry.contents.digest)
+        identity = _content_key(task, toolchain, registry.contents.digest)
         return replace(task, identity=identity)
 
 
-def _identity(
+def _content_key(
     task: RunTask, toolchain: Toolchain, digest: Callable[[Path], str]
 ) -> str:
     """Return the content key of a run. The key of the compile names the toolchain."""
@@ -224,7 +224,7 @@ def _readable_value(engine: Engine, runner: Runner, text: str) -> str:
 
     key = sha256(with_file_digest(text).encode()).hexdigest()
     folder = engine.registry.home.folder(KeptKind.VALUES)
-    [file] = engine.inputs.kept.get(folder / key, write).path.iterdir()
+    [file] = engine.inputs.kept_files.get(folder / key, write).path.iterdir()
     return file_value(file)
 
 
@@ -258,7 +258,7 @@ def _library_file(
         return target
 
     folder = engine.registry.home.folder(KeptKind.MODULES)
-    return engine.inputs.kept.get(folder / f"{task.keys[0]}.module", make).path
+    return engine.inputs.kept_files.get(folder / f"{task.keys[0]}.module", make).path
 
 
 def reference_results(
@@ -267,15 +267,15 @@ def reference_results(
     toolchain: Toolchain,
     reference: Reference,
     folder: Path | None = None,
-    made: Callable[[Probe], None] = lambda _: None,
+    on_compile: Callable[[Probe], None] = lambda _: None,
     cancelled: StopSignal | None = None,
 ) -> tuple[str, ...]:
     """Return the results of a reference, computed once for each content. Raises NoTask
     if there are none.
 
     `folder` keeps the results instead of TRIAGE_HOME. Results that depend on memory
-    that was never written to do not count then. `made` receives the compile that was
-    needed; `cancelled` ends it early, with Interrupted.
+    that was never written to do not count then. `on_compile` receives the compile that
+    was needed; `cancelled` ends it early, with Interrupted.
     """
     task = reference_task(engine, case, toolchain, reference)
     stop = AnyOf(engine.stop, cancelled)
@@ -294,14 +294,14 @@ def reference_results(
 
         probe = engine.probe_for_files(replace(task, run=run_task), stop, check)
         if not probe.cached:
-            made(probe)
+            on_compile(probe)
         if isinstance(probe.outcome, Passed):
             return results
         why = why_unusable(probe.outcome).reason
         raise recipe_mistake(f"the reference on {task.toolchain.revision.name}: {why}")
 
     kept = folder or engine.registry.home.folder(KeptKind.RESULTS)
-    results = engine.inputs.kept.get(kept / task.keys[1], compute)
+    results = engine.inputs.kept_files.get(kept / task.keys[1], compute)
     files = _files_of_results(results.path)
     if not files:
         problem = "returns nothing, or reads memory that was never written to"
@@ -337,7 +337,7 @@ def reference_task(
     except NoTask as error:
         problem = f"the reference cannot be run: {error.why.reason}"
         raise recipe_mistake(problem) from error
-    return replace(task, variant="reference", naming=Naming.NEVER)
+    return replace(task, variant="reference", naming=PassNaming.NEVER)
 
 
 def _ignores_unwritten_memory(
@@ -352,6 +352,6 @@ def _ignores_unwritten_memory(
         ran = run_task.start(module, stop, results=again, MALLOC_PERTURB_=str(pattern))
         if not ran.ok:
             return False
-        if first_wrong(list(map(file_value, again)), results, run_task.spec)[0]:
+        if first_wrong_result(list(map(file_value, again)), results, run_task.spec)[0]:
             return False
     return True

@@ -14,8 +14,8 @@ from typing import Any
 RENEW = 256  # texts for each context: a context never frees types and attributes
 
 
-def checker(package: str) -> Callable[[bytes], str]:
-    """Return what answers a text with the generic form of its module."""
+def make_checker(package: str) -> Callable[[bytes], str]:
+    """Return a function that answers a text with the generic form of its module."""
     ir: Any = importlib.import_module(f"{package}.ir")
     context: Any = None
     count = 0
@@ -40,7 +40,7 @@ def main() -> None:
     source = sys.stdin.buffer
     sink = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what the modules print is not an answer
-    answer = checker(name)
+    answer = make_checker(name)
     while len(header := source.read(8)) == 8:
         data = answer(source.read(int(header, 16))).encode()
         sink.write(f"{len(data):08x}".encode() + data)

@@ -58,7 +58,7 @@ def mentioned_by(source: Path) -> list[Path]:
     A name with other characters than a word, a dot or a hyphen may also stand within a
     word.
     """
-    siblings = _mentionable(source.parent)
+    siblings = _names_in_folder(source.parent)
     mentioned: dict[Path, None] = {}
     pending = [source]
     while pending:
@@ -75,13 +75,13 @@ def mentioned_by(source: Path) -> list[Path]:
             del siblings[name]
             if path in mentioned or path == source:
                 continue
-            files = _files(path)
+            files = _files_below(path)
             mentioned.update(dict.fromkeys(files))
             pending += [file for file in files if file.suffix in (".py", path.suffix)]
     return sorted(mentioned)
 
 
-def _mentionable(folder: Path) -> dict[bytes, Path]:
+def _names_in_folder(folder: Path) -> dict[bytes, Path]:
     """Return the files and packages of a folder by the names that programs mention: a
     module without its ending.
     """
@@ -102,7 +102,7 @@ def _mentionable(folder: Path) -> dict[bytes, Path]:
     return names
 
 
-def _files(path: Path) -> list[Path]:
+def _files_below(path: Path) -> list[Path]:
     if not path.is_dir():
         return [path]
     below = list(islice(path.rglob("*"), _MOST_FILES + 1))

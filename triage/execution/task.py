@@ -28,7 +28,7 @@ from triage.execution.judge import (
     DISPATCHES,
     RUN_MS,
     NoTask,
-    agreement_of,
+    comparable_ending,
     judge,
     judge_run,
     judge_thresholds,
@@ -53,16 +53,16 @@ from triage.processes.containment import assignments
 from triage.processes.process import StopSignal, run
 from triage.processes.sealing import Seal, is_sealing
 from triage.recipes.run_values import file_value
-from triage.toolchains.contents import file_state
+from triage.toolchains.contents import state_digest
 from triage.toolchains.registry import ToolchainRef
 
 
-class Naming(StrEnum):
+class PassNaming(StrEnum):
     """How a trial compiles: once, with or without the name of the pass that fails."""
 
     NEVER = "never"
     """Compile as the recipe says, and name no pass."""
-    AT_ONCE = "at once"
+    IN_FIRST_COMPILE = "at once"
     """Compile with options that print the failing pass, on one thread, so that a crash
     has the same stack each time.
     """
@@ -92,7 +92,7 @@ class ProbeJob:
     """Count dispatches, if the family can."""
     here: bool = False
     """Do not use a cluster, because times are compared."""
-    once: Naming | None = None
+    once: PassNaming | None = None
     """Compile once, without repeating doubtful endings, and record that apart from
     probes: for a search that tries many programs and probes only its result in full.
     """
@@ -108,8 +108,8 @@ class ProbeJob:
 
 def in_job_order(jobs: Sequence[ProbeJob], probes: Iterable[Probe]) -> list[Probe]:
     """Return the probes of jobs, which come in any order, in the order of the jobs."""
-    found = {(id(probe.case), probe.revision.name): probe for probe in probes}
-    return [found[id(job.case), job.ref.revision.name] for job in jobs]
+    by_job = {(id(probe.case), probe.revision.name): probe for probe in probes}
+    return [by_job[id(job.case), job.ref.revision.name] for job in jobs]
 
 
 def checked_run(
@@ -121,7 +121,7 @@ def checked_run(
     execution = start()
     if is_sure(execution):
         return execution
-    flaky = agreement_of(case, execution) != agreement_of(case, start())
+    flaky = comparable_ending(case, execution) != comparable_ending(case, start())
     return replace(execution, flaky=flaky)
 
 
@@ -142,7 +142,7 @@ def sealed_execution(
         return execution
     if not refused.startswith("/"):
         free = start(seal.reading_all())
-        if agreement_of(case, execution) == agreement_of(case, free):
+        if comparable_ending(case, execution) == comparable_ending(case, free):
             return execution
     return replace(execution, refused=refused)
 
@@ -218,20 +218,20 @@ class RunTask:
         )
         if spec.measured:
             argv.append(REPORT_OPTION)
-        around = self.runner.surroundings(self.case, spec)
+        machine = self.runner.surroundings(self.case, spec)
         named = files_in((*options, *spec.inputs, *spec.expected))
         task_files = (*self.reads, module, *self.libraries)
-        reads = (*task_files, *self.case.reads, *named, *around.reads)
+        reads = (*task_files, *self.case.reads, *named, *machine.reads)
         writes = tuple({file.parent for file in results})
         execution = sealed_execution(
             self.case,
-            Seal(reads, writes, around.devices),
+            Seal(reads, writes, machine.devices),
             lambda seal: run(
                 argv,
                 spec.limits,
                 module.parent,
                 seal=seal,
-                env={**around.variables, **dict(self.case.env), **env},
+                env={**machine.variables, **dict(self.case.env), **env},
                 stop=stop,
             ),
         )
@@ -244,10 +244,11 @@ class RunTask:
         ones: unchanged if they are equal, else with numbers on the first wrong result
         as its metrics.
         """
-        from triage.execution.compare import first_wrong  # most runs compare nothing
+        # most runs compare nothing
+        from triage.execution.compare import first_wrong_result
 
         results = list(map(file_value, files))
-        line, numbers = first_wrong(results, self.spec.expected, self.spec)
+        line, numbers = first_wrong_result(results, self.spec.expected, self.spec)
         if not line:
             return execution
         printed = Captured(line)
@@ -285,12 +286,12 @@ class Task:
     content: str = ""
     """Their digest, the part of the key that stands for them."""
     state: str = ""
-    """The state of these files; see `file_state`."""
+    """The state of these files; see `state_digest`."""
     run: RunTask | NoAnswer | Failed | None = None
     """What follows the compile, or why nothing can."""
     variant: str = ""
     """Part of the key of another way to make the same compile, such as a trial."""
-    naming: Naming | None = None
+    naming: PassNaming | None = None
     """Set for a trial, which compiles once. Else a doubtful ending is repeated."""
     writes: tuple[Path, ...] = ()
     """Folders that it may write to besides its own."""
@@ -330,7 +331,7 @@ class Task:
             (prepared.state, (prepared.path,)),
             (toolchain.state, toolchain.watched),
         )
-        return any(state and state != file_state(files) for state, files in pairs)
+        return any(state and state != state_digest(files) for state, files in pairs)
 
     @property
     def env(self) -> dict[str, str | None]:
@@ -423,10 +424,10 @@ class Task:
 
 
 def with_facts(
-    task: Task, execution: Execution, output: Path, counted: Path
+    task: Task, execution: Execution, output: Path, statistics: Path
 ) -> Execution:
     """Return a compile with its phase and metrics: what it reported, the bytes of
-    `output`, and the number of kernels that the file `counted` holds, if there is one.
+    `output`, and the number of kernels that `statistics` holds, if that file is there.
     """
     size = regular_size(output) if execution.ok else None
     # the exit status alone is what a user's script says
@@ -438,8 +439,8 @@ def with_facts(
     metrics = dict(facts.metrics)
     if size is not None:
         metrics["artifact_bytes"] = size
-    if kernels and is_regular(counted):
-        count = kernels.kernel_count(counted.read_text("utf-8", "replace"))
+    if kernels and is_regular(statistics):
+        count = kernels.kernel_count(statistics.read_text("utf-8", "replace"))
         if count is not None:
             metrics[DISPATCHES] = float(count)
     return replace(execution, phase=facts.phase, metrics=metrics)

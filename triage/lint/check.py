@@ -18,7 +18,7 @@ from triage.compilers.registry import (
 )
 from triage.execution.engine import Engine
 from triage.execution.mlir_tools import Reader
-from triage.execution.task import Naming, ProbeJob
+from triage.execution.task import PassNaming, ProbeJob
 from triage.mlir import Module, UnparsableError, parse_module
 from triage.model.case import Case, Flag, InputKind, Target
 from triage.model.errors import BadInput, EnvironmentFailure
@@ -26,7 +26,7 @@ from triage.model.fields import as_json, in_json
 from triage.model.outcome import Cause, Exit, NoAnswer, Outcome, Passed
 from triage.model.revision import Toolchain
 from triage.recipes.expectations import applied_flags
-from triage.toolchains.home import below_here
+from triage.toolchains.home import path_from_here
 
 _RECIPES = (".yaml", ".yml")
 _SOLVER_RULE = "solver-iterations"
@@ -125,7 +125,7 @@ def lint_case(engine: Engine, case: Case, rev: str | None) -> LintedCase:
         name = str(prepared.path)
         recipe = case.source
     elif case.source.suffix in _RECIPES:
-        name = str(below_here(case.input.path))
+        name = str(path_from_here(case.input.path))
     module = _read_module(engine, case, toolchain, prepared.path, name)
     options = _options(engine, case, toolchain)
     report = linter.check(module, options, case.target.backend or None)
@@ -206,7 +206,9 @@ def _with_solver(
                 flag for flag in case.flags if not flag.text.startswith(option)
             ]
             flags = (*other_flags, Flag(f"{option}{iterations}"))
-            job = ProbeJob(replace(staged, flags=flags), ref, once=Naming.AT_ONCE)
+            job = ProbeJob(
+                replace(staged, flags=flags), ref, once=PassNaming.IN_FIRST_COMPILE
+            )
             limited = engine.probe(job).outcome
             if isinstance(limited, NoAnswer):
                 raise EnvironmentFailure(f"{case.name}: {limited.reason}")

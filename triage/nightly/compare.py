@@ -34,7 +34,7 @@ from triage.nightly.history import NightsHistory
 from triage.nightly.result import Night
 from triage.recipes.expectations import expectation_for
 from triage.toolchains.home import disk_errors
-from triage.toolchains.project import OwnerRule, find_project, fits_any
+from triage.toolchains.project import OwnerRule, find_project, matches_any
 
 _FOLDERS = ("attribution", "issues", "logs", "reproducers")
 _SHARD = re.compile("([0-9]{1,4})/([0-9]{1,4})")
@@ -183,7 +183,7 @@ def owner_of(
             ([cluster.backend], rule.backends),
             (suites, rule.suites),
         ):
-            if any(fits_any(name, patterns) for name in names):
+            if any(matches_any(name, patterns) for name in names):
                 return rule.owner
     return None
 

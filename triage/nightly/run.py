@@ -36,7 +36,7 @@ from triage.nightly.compare import (
 from triage.nightly.result import SCHEMA, Night, TimeChange
 from triage.nightly.store import LARGEST_FILE
 from triage.processes.sealing import is_sealing
-from triage.toolchains.home import below_here, save_file
+from triage.toolchains.home import path_from_here, save_file
 from triage.toolchains.project import OwnerRule
 from triage.toolchains.registry import ToolchainRef
 
@@ -170,7 +170,7 @@ class NightRun:
             probes[name][probe.revision.name] = probe
             if len(probes[name]) == len(self.refs):
                 old, new = (probes[name][ref.revision.name] for ref in self.refs)
-                source = str(below_here(probe.case.source))
+                source = str(path_from_here(probe.case.source))
                 result = case_result(old, new, source, self._input_of(new))
                 self._results[name] = with_earlier_nights(result, kind, self.earlier)
 

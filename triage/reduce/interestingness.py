@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from triage.execution.compare import Match, first_wrong
+from triage.execution.compare import Match, first_wrong_result
 from triage.execution.engine import Engine
 from triage.execution.judge import NoTask
 from triage.execution.persistent_workers import PersistentWorkers, WorkerAnswer
@@ -24,7 +24,7 @@ from triage.execution.plan import (
     reference_results,
     reference_task,
 )
-from triage.execution.task import Naming, ProbeJob, Task
+from triage.execution.task import PassNaming, ProbeJob, Task
 from triage.model.case import Case, Reference, RunSpec
 from triage.model.execution import Stage
 from triage.model.outcome import Failed, Failure, Outcome, Passed, Probe
@@ -57,7 +57,7 @@ class Baseline:
     bad: Toolchain
     failure: Failure
     match: Match
-    naming: Naming
+    naming: PassNaming
     seconds: float
     """Of the failing compile."""
     repeats: int
@@ -383,4 +383,4 @@ class RunTest(CompileTest):
 def _results_agree(
     case: Case, texts: Sequence[str], others: Sequence[str] | None
 ) -> bool:
-    return others is not None and not first_wrong(texts, others, run_of(case))[0]
+    return others is not None and not first_wrong_result(texts, others, run_of(case))[0]

@@ -199,7 +199,7 @@ def original_draft(engine: Engine, case: Case, bad: ToolchainRef) -> IssueDraft 
     """Return what an issue shows of a case that is not reduced; None if it fails before
     its program is compiled.
     """
-    probe = engine.recall(ProbeJob(case, bad))
+    probe = engine.cached_probe(ProbeJob(case, bad))
     if probe is None or not isinstance(probe.outcome, Failed):
         return None
     if engine.last_execution(case, engine.registry.obtain(bad)) is None:

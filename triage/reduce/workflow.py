@@ -21,7 +21,7 @@ from triage.execution.engine import Engine
 from triage.execution.judge import rules_of
 from triage.execution.mlir_tools import Reader
 from triage.execution.persistent_workers import PersistentWorkers
-from triage.execution.task import Naming, Prepared, ProbeJob
+from triage.execution.task import PassNaming, Prepared, ProbeJob
 from triage.model.case import Case, InputKind, Reference
 from triage.model.errors import BadInput
 from triage.model.execution import Stage
@@ -136,11 +136,11 @@ def measure_baseline(
         case = replace(case, run=None)
         probes = _probe_original(engine, case, refs)
     failure = _failure_to_keep(probes)
-    naming = Naming.NEVER
+    naming = PassNaming.NEVER
     times = 2 if failure.family in _DOUBTED else 0
     rule = rules_of(case).by_name.get(failure.failure_class)
     if failure.family == "crash" or (rule and rule.needs_pass):
-        naming, times = Naming.AT_ONCE, times or 1
+        naming, times = PassNaming.IN_FIRST_COMPILE, times or 1
     # as smaller programs are compiled
     repeated = [
         engine.probe(ProbeJob(case, bad, once=naming, attempt=attempt))
@@ -178,8 +178,8 @@ def _probe_original(
     engine: Engine, case: Case, refs: Sequence[ToolchainRef]
 ) -> list[Probe]:
     return [
-        engine.recall(ProbeJob(case, ref))
-        or engine.probe(ProbeJob(case, ref, once=Naming.NEVER))
+        engine.cached_probe(ProbeJob(case, ref))
+        or engine.probe(ProbeJob(case, ref, once=PassNaming.NEVER))
         for ref in refs
     ]
 

@@ -34,7 +34,7 @@ from triage.report.elements import (
     plural,
 )
 from triage.report.formats import junit_text, suite_case
-from triage.toolchains.home import below_here
+from triage.toolchains.home import path_from_here
 
 if TYPE_CHECKING:  # each command needs the classes of one of them
     from triage.classify import ClassifiedLog, ClassifiedLogs
@@ -346,7 +346,7 @@ def lint_document(result: LintResult) -> Document:
         if linted.findings or linted.notes:
             source = linted.source
             if linted.recipe:
-                recipe = below_here(linted.recipe)
+                recipe = path_from_here(linted.recipe)
                 source = f"{recipe} (positions in the generated program)"
             title: Phrase = [Span(linted.case, "strong"), "  ", source]
             blocks += [title, facts(_lint_rows(linted))]

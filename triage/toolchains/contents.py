@@ -65,25 +65,27 @@ class Contents:
         if first.parent == home.toolchains:
             with suppress(OSError, TypeError):  # no install, or not of a release
                 return _installed_digest(first)
-        files = [(path, name, state) for path in paths for name, state in states(path)]
+        files = [
+            (path, name, state) for path in paths for name, state in file_states(path)
+        ]
         key = repr(files)
         stored = home.stored("contents", key)
         if stored:
             return stored.decode()
         now = time.time_ns()
-        whole = sha256()
+        hasher = sha256()
         for path, name, state in files:
             digest = file_sha256(path / name)
-            whole.update(f"{name}\0{digest}\0{state[3] & 0o111}\0".encode())
+            hasher.update(f"{name}\0{digest}\0{state[3] & 0o111}\0".encode())
         is_large = sum(state[0] for *_, state in files) > _LARGE
         is_settled = all(now - max(state[1:3]) > _COARSEST_TIME for *_, state in files)
         if is_large and is_settled:
             with suppress(EnvironmentFailure):  # the home cannot be written
-                home.store("contents", key, whole.hexdigest().encode())
-        return whole.hexdigest()
+                home.store("contents", key, hasher.hexdigest().encode())
+        return hasher.hexdigest()
 
 
-def with_targets(needs: Needs, installs: Path) -> Needs:
+def with_link_targets(needs: Needs, installs: Path) -> Needs:
     """Return needs with the targets of the links below its folders, such as those of a
     build tree. `installs` is the folder of what this program installed.
     """
@@ -109,14 +111,14 @@ def _targets_of_links(folder: Path) -> Iterator[Path]:
                 yield Path(path).resolve()
 
 
-def readable(needs: Needs) -> tuple[Path, ...]:
+def readable_paths(needs: Needs) -> tuple[Path, ...]:
     """Return all files and folders that a compiler needs, for its seal."""
     if needs.python is None:
         return needs.files
     return (*needs.files, *interpreter_folders(needs.python))
 
 
-def states(path: Path) -> Iterator[tuple[str, _State]]:
+def file_states(path: Path) -> Iterator[tuple[str, _State]]:
     """Yield the files below a folder in the order of their names, or the file itself
     with an empty name: relative path, and size, times, mode and inode.
 
@@ -143,17 +145,17 @@ def _state(status: os.stat_result) -> _State:
     return status.st_size, *times, status.st_mode, status.st_ino
 
 
-def file_state(paths: Iterable[Path]) -> str:
+def state_digest(paths: Iterable[Path]) -> str:
     """Return a digest that changes when a file is written, without reading it. What is
     missing counts as well.
     """
-    whole = sha256()
+    hasher = sha256()
     for path in paths:
-        whole.update(f"{path}\0".encode())
+        hasher.update(f"{path}\0".encode())
         with suppress(OSError):
-            for name, state in states(path):
-                whole.update(f"{name}\0{state}\0".encode())
-    return whole.hexdigest()
+            for name, state in file_states(path):
+                hasher.update(f"{name}\0{state}\0".encode())
+    return hasher.hexdigest()
 
 
 @cache

@@ -196,7 +196,7 @@ def remove_tree(root: Path) -> None:
         root.rmdir()
 
 
-def below_here(path: Path) -> Path:
+def path_from_here(path: Path) -> Path:
     """Return a path below the current folder as a relative path, and another one as an
     absolute path.
     """
@@ -418,9 +418,9 @@ def stored_toolchains(home: Home) -> list[StoredEntry]:
     return [_entry([folder], intact=is_intact(folder)) for folder in folders]
 
 
-def prune_home(home: Home, keep: int) -> tuple[list[StoredEntry], int]:
+def prune_home(home: Home, keep_bytes: int) -> tuple[list[StoredEntry], int]:
     """Remove what killed processes left, and then the least recently used until at most
-    `keep` bytes are left. Return what was removed, and how many bytes are left.
+    `keep_bytes` are left. Return what was removed, and how many bytes are left.
 
     Raises EnvironmentFailure if another command uses the home.
     """
@@ -438,7 +438,7 @@ def prune_home(home: Home, keep: int) -> tuple[list[StoredEntry], int]:
             left = sum(entry.bytes for entry in entries)
             removed = []
             for entry in entries:
-                if entry.intact and left <= keep:
+                if entry.intact and left <= keep_bytes:
                     break
                 for path in entry.paths:
                     if path.is_symlink() or not path.is_dir():

@@ -164,14 +164,14 @@ class Web:
             kind = response.headers.get("Content-Type", "html")
             return Page(response.url, kind, content)
 
-    def download(self, url: Address, target: Path, name: str, largest: int) -> None:
+    def download(self, url: Address, target: Path, name: str, max_bytes: int) -> None:
         """Download a file of at most so many bytes. `name` stands for it in
         messages.
         """
         with self._response(url, {"Accept-Encoding": "identity"}) as response:
             length = response.headers.get("Content-Length", "")
             total = int(length) if re.fullmatch("[0-9]{1,15}", length) else 0
-            if total > largest:
+            if total > max_bytes:
                 raise EnvironmentFailure(
                     f"{name} at {host_of(url)} has {total / _MIB:.0f} MiB"
                 )
@@ -181,7 +181,7 @@ class Web:
                 disk_errors(f"download {name}"),
                 target.open("wb") as sink,
             ):
-                for part in self._parts(response, largest):
+                for part in self._parts(response, max_bytes):
                     sink.write(part)
                     task.advance(len(part) / _MIB)
 
@@ -220,7 +220,7 @@ class Web:
                 f"cannot read {host_of(url)}: {without_secrets(text)[:300]}"
             ) from error
 
-    def _parts(self, response: requests.Response, largest: int) -> Iterator[bytes]:
+    def _parts(self, response: requests.Response, max_bytes: int) -> Iterator[bytes]:
         """Yield the decoded body in parts. Raises EnvironmentFailure if it is too long
         or comes too slowly.
         """
@@ -231,9 +231,10 @@ class Web:
         # part is full.
         while part := response.raw.read1(_READ, decode_content=True):
             received += len(part)
-            if received > largest:
+            if received > max_bytes:
                 raise EnvironmentFailure(
-                    f"{host} sends more than the {largest} bytes that are allowed here"
+                    f"{host} sends more than the {max_bytes} bytes that are allowed "
+                    "here"
                 )
             if time.monotonic() - begun > _BODY_SECONDS + received / _SLOWEST:
                 raise EnvironmentFailure(f"{host} is too slow: {received} bytes")
@@ -273,7 +274,7 @@ def listed_releases(
     try:
         page = Web(workspace).page(address, ACCEPT_JSON_PREFERRED)
         for wheel in _wheels(page, distribution):
-            version, rank = _rank(wheel, distribution, ranked)
+            version, rank = _version_and_rank(wheel, distribution, ranked)
             if rank < len(ranked) and (version not in best or rank < best[version][0]):
                 python = "{}.{}".format(*ranked[rank])
                 release = Release(
@@ -282,7 +283,7 @@ def listed_releases(
                     wheel.filename,
                     python,
                     _sha256(wheel),
-                    _day(wheel, nightly=nightly),
+                    _published_day(wheel, nightly=nightly),
                     wheel.is_yanked,
                     Address(wheel.url),
                     nightly,
@@ -324,7 +325,7 @@ def _within_time(text: str) -> Iterator[str]:
         yield text[begin : begin + _PART]
 
 
-def _rank(
+def _version_and_rank(
     wheel: DistributionPackage, distribution: str, pythons: Sequence[PythonVersion]
 ) -> tuple[Version, int]:
     """Return the version of a wheel and the index of the first version of Python that
@@ -364,7 +365,7 @@ def _sha256(wheel: DistributionPackage) -> str | None:
     return digest or None
 
 
-def _day(wheel: DistributionPackage, *, nightly: bool) -> str | None:
+def _published_day(wheel: DistributionPackage, *, nightly: bool) -> str | None:
     from triage.git_history.repository import day_in
 
     uploaded = wheel.upload_time

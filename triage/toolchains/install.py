@@ -96,11 +96,11 @@ class Package:
         the wheel's hash.
         """
         mark = release.sha256[:12] if release.sha256 else "unhashed"
-        name = f"{self._prefix}-{release.version}-{mark}"
+        name = f"{self._folder_prefix}-{release.version}-{mark}"
         return self.workspace.home.toolchains / name
 
     @property
-    def _prefix(self) -> str:
+    def _folder_prefix(self) -> str:
         if not isinstance(self.packaging, Environment):
             return self.distribution
         prefix = f"venv-{self.distribution}"
@@ -116,7 +116,7 @@ class Package:
         """
         releases = []
         for marker in self.workspace.home.toolchains.glob(
-            f"{self._prefix}-{version or '[0-9]'}*/{MANIFEST}"
+            f"{self._folder_prefix}-{version or '[0-9]'}*/{MANIFEST}"
         ):
             folder = marker.parent
             with suppress(OSError, ValueError, TypeError, LookupError):  # damaged
@@ -146,7 +146,7 @@ class Package:
             if release.sha256:
                 wheel += f" --hash=sha256:{release.sha256}"
             uv = partial(
-                self._uv, scratch, f"install {name} from {host_of(release.url)}"
+                self._run_uv, scratch, f"install {name} from {host_of(release.url)}"
             )
             if python and isinstance(self.packaging, Environment):
                 options = ["--relocatable", "--no-project", "--no-config", "--clear"]
@@ -199,7 +199,7 @@ class Package:
             raise Unobtainable(f"there is no {name} {version} at {self.url}")
         return package.install(releases[-1])
 
-    def _uv(self, scratch: Path, action: str, *words: str, data: str = "") -> None:
+    def _run_uv(self, scratch: Path, action: str, *words: str, data: str = "") -> None:
         """Run uv. Raises Unobtainable if it fails for a reason that will not go away,
         and EnvironmentFailure if it fails for another one.
         """

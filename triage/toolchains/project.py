@@ -78,7 +78,9 @@ class SuitesSection:
         if run:
             limits = replace(run.limits, timeout=self.timeout)
             run = replace(run, limits=limits)
-            benchmarks = tuple(replace(each, limits=limits) for each in benchmarks)
+            benchmarks = tuple(
+                replace(benchmark, limits=limits) for benchmark in benchmarks
+            )
         return replace(case, limits=compiled, run=run, benchmarks=benchmarks)
 
 
@@ -110,7 +112,7 @@ class Project:
         SuitesSection(), "Settings for all tests of its suites."
     )
 
-    def sections(self) -> list[str]:
+    def source_keys(self) -> list[str]:
         """Return the keys of the sources that there are."""
         return [key for key in _SOURCES if getattr(self, key)]
 
@@ -118,11 +120,11 @@ class Project:
         """Whether a file of the repository can change what the compiler does."""
         unwanted = [pattern[1:] for pattern in self.paths if pattern.startswith("!")]
         wanted = [pattern for pattern in self.paths if not pattern.startswith("!")]
-        is_wanted = not wanted or fits_any(path, wanted)
-        return is_wanted and not fits_any(path, unwanted)
+        is_wanted = not wanted or matches_any(path, wanted)
+        return is_wanted and not matches_any(path, unwanted)
 
 
-def fits_any(path: str, patterns: Iterable[str]) -> bool:
+def matches_any(path: str, patterns: Iterable[str]) -> bool:
     """Return whether a path fits a shell pattern, or is in a folder that does."""
     return any(
         fnmatchcase(path, pattern) or path.startswith(f"{pattern.rstrip('/')}/")
@@ -206,6 +208,6 @@ def find_project(family: str, *folders: Path) -> Project:
 
 def _with_sources(project: Project) -> Project:
     shipped = shipped_projects().get(project.compiler)
-    if project.sections() or shipped is None:
+    if project.source_keys() or shipped is None:
         return project
     return replace(load_project(shipped), **file_keys(project))

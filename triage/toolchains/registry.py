@@ -24,7 +24,12 @@ from triage.model.revision import FamilyRef, Revision, Toolchain, ToolchainKind
 from triage.processes.sealing import Seal
 from triage.recipes.document import schema_of
 from triage.recipes.values import parse_version
-from triage.toolchains.contents import Contents, file_state, readable, with_targets
+from triage.toolchains.contents import (
+    Contents,
+    readable_paths,
+    state_digest,
+    with_link_targets,
+)
 from triage.toolchains.home import Home, Progress, Workspace, is_intact
 
 if TYPE_CHECKING:
@@ -36,7 +41,7 @@ _FORMS = (
     "`nightly:2025-06-04`, or `path:DIR-OR-BINARY`"
 )
 _COMMIT = re.compile(r"[0-9a-f]{7,64}")
-_NEVER = "9999-12-31"
+_UNKNOWN_DAY = "9999-12-31"
 
 
 def is_day(text: str) -> bool:
@@ -65,7 +70,7 @@ def recorded_rev(name: str, commit: str | None = None) -> str:
 
 @dataclass(frozen=True)
 class ToolchainRef:
-    """A revision, and how to obtain its compiler: by `release`, `path` or `bring`."""
+    """A revision, and how to obtain its compiler: by `release`, `path` or `obtain`."""
 
     family: str
     revision: Revision
@@ -73,7 +78,7 @@ class ToolchainRef:
     """The wheel of a release or nightly, which is installed."""
     path: Path | None = None
     """A compiler on this machine: a folder or a program."""
-    bring: Callable[..., Path] | None = field(default=None, compare=False)
+    obtain: Callable[..., Path] | None = field(default=None, compare=False)
     """Obtains the compiler of a commit, which may take long, and returns its folder.
     Called with the name of a package, it obtains the package of this commit instead.
     Raises EnvironmentFailure.
@@ -85,7 +90,7 @@ class ToolchainRef:
         which looks like that of a pre-release.
         """
         if self.release is None:
-            if self.bring:
+            if self.obtain:
                 return ToolchainKind.COMMIT
             return ToolchainKind.FOLDER
         if self.release.nightly:
@@ -100,7 +105,7 @@ class ToolchainRef:
     @property
     def day(self) -> str:
         """The day on which a release or nightly was published, as far as is known."""
-        return (self.release and self.release.date) or _NEVER
+        return (self.release and self.release.date) or _UNKNOWN_DAY
 
     @property
     def is_release(self) -> bool:
@@ -204,8 +209,8 @@ class ToolchainRegistry:
         for text in texts:
             with suppress(BadInput, EnvironmentFailure):
                 named.append(self.resolve(recorded_rev(text), family))
-        around = [near for ref in named for near in self.neighbours(ref)]
-        return list({ref.revision.name: ref for ref in (*named, *around)}.values())
+        neighbours = [neighbour for ref in named for neighbour in self.neighbours(ref)]
+        return list({ref.revision.name: ref for ref in (*named, *neighbours)}.values())
 
     def between(
         self, family: str, since: str | None, until: str | None
@@ -225,7 +230,7 @@ class ToolchainRegistry:
     def is_installed(self, ref: ToolchainRef) -> bool:
         """Return whether obtaining the toolchain needs no download and no build."""
         if ref.release is None:
-            return ref.bring is None
+            return ref.obtain is None
         return is_intact(self._package_of(ref).folder(ref.release))
 
     # From a text to a reference
@@ -249,7 +254,7 @@ class ToolchainRegistry:
         version = parse_version(rev)
         if rev == "installed":
             refs = (
-                self._next_to_program(family)
+                self._in_own_environment(family)
                 or self.installed_releases(family)
                 or self.releases(family)
             )
@@ -289,7 +294,7 @@ class ToolchainRegistry:
                     refs = (*self.nightlies(family), *refs)
         return [ref for ref in refs if ref.version == version]
 
-    def _next_to_program(self, family: str) -> Sequence[ToolchainRef]:
+    def _in_own_environment(self, family: str) -> Sequence[ToolchainRef]:
         """Return the compiler in this program's own Python environment, if any."""
         distribution = self._compiler(family).distribution
         return [
@@ -346,14 +351,14 @@ class ToolchainRegistry:
             root = toolchain.root
             if package and ref.release:
                 root = self._package_of(ref).companion(package, ref.release.version)
-            elif package and ref.bring:
-                root = ref.bring(package)
+            elif package and ref.obtain:
+                root = ref.obtain(package)
             self._companions[key] = self._mark_used(root)
         return self._companions[key]
 
     def _obtain(self, ref: ToolchainRef) -> Toolchain:
         compiler = self._compiler(ref.family)
-        root = self._mark_used(self._root(ref, compiler))
+        root = self._mark_used(self._obtain_root(ref, compiler))
         if not root.exists():
             raise EnvironmentFailure(f"{root} does not exist")
         program = compiler.locate(root)
@@ -361,41 +366,41 @@ class ToolchainRegistry:
             raise EnvironmentFailure(
                 f"there is no {ref.family} compiler in {root}: {compiler.folders}"
             )
-        needs = with_targets(compiler.needs(root, program), self.home.toolchains)
+        needs = with_link_targets(compiler.needs(root, program), self.home.toolchains)
         watched: tuple[Path, ...] = ()
         if not ref.release:
             watched = needs.files
-        state = file_state(watched)
-        identity, description = self._describe(compiler, program, needs)
+        state = state_digest(watched)
+        identity, description = self._identify(compiler, program, needs)
         # The day of the commit is better than that of the upload, which differs between
         # indexes and which some omit. A build may report another commit.
-        known = ref.revision
+        revision = ref.revision
         version = description.version
-        commit = known.commit or description.commit
-        day = known.date or description.date
+        commit = revision.commit or description.commit
+        day = revision.date or description.date
         if ref.release:
             day, version = day or ref.release.date, ref.release.version
         return Toolchain(
             ref.family,
-            replace(known, commit=commit, date=day),
+            replace(revision, commit=commit, date=day),
             identity,
             root,
             program,
             description.capabilities,
             version,
-            readable(needs),
+            readable_paths(needs),
             watched,
             state,
         )
 
-    def _root(self, ref: ToolchainRef, compiler: Compiler) -> Path:
+    def _obtain_root(self, ref: ToolchainRef, compiler: Compiler) -> Path:
         if ref.release is not None:
             reason = compiler.why_unsupported(ref.release.version)
             if reason is not None:
                 raise Unobtainable(reason)
             return self._package_of(ref).install(ref.release)
-        if ref.bring:
-            return ref.bring()
+        if ref.obtain:
+            return ref.obtain()
         return ref.path or Path()
 
     def _mark_used(self, root: Path) -> Path:
@@ -405,7 +410,7 @@ class ToolchainRegistry:
                 os.utime(root)
         return root
 
-    def _describe(
+    def _identify(
         self, compiler: Compiler, program: Path, needs: Needs
     ) -> tuple[str, Description]:
         """Return a compiler's identity and its description of itself. It is asked once
@@ -417,7 +422,7 @@ class ToolchainRegistry:
         if stored is not None:
             with suppress(ValueError):  # of another version of triage
                 return identity, schema_of(Description).validate_json(stored)
-        description = compiler.describe(program, Seal(readable(needs)))
+        description = compiler.describe(program, Seal(readable_paths(needs)))
         text = json.dumps(as_json(description))
         self.home.store("capabilities", key, text.encode())
         return identity, description

@@ -123,20 +123,20 @@ def wheel_builds(
     builds = []
     for release in package.listed:
         shas = tagged_commits(release.version, tags, timeline.tags)
-        is_meant = release.nightly or release.is_stable
-        if is_meant and len(shas) == 1 and shas <= by_sha.keys():
+        is_wanted = release.nightly or release.is_stable
+        if is_wanted and len(shas) == 1 and shas <= by_sha.keys():
             index = by_sha[shas.pop()]
             revision = timeline.commits[index].revision
             day = release.date or revision.date
             revision = replace(revision, name=release.version, date=day)
             is_installed = is_intact(package.folder(release))
             seconds = 0.0 if is_installed else _SECONDS
-            obtain = partial(_obtain, package, release)
+            obtain = partial(_install, package, release)
             builds.append(Build(source, revision, index, seconds, obtain))
     return builds
 
 
-def _obtain(package: Package, release: Release, name: str | None) -> Path:
+def _install(package: Package, release: Release, name: str | None) -> Path:
     """Return the folder of a release, or of the package `name` of the same version."""
     if name is not None:
         return package.companion(name, release.version)
@@ -212,7 +212,7 @@ class SourceBuilds:
                 self._locked_builder() as folder,
             ):
                 log.chmod(0o600)  # what programs print may have a password in it
-                self._make(sha, root, folder, output)
+                self._run_steps(sha, root, folder, output)
 
         try:
             return fill_folder(self.workspace, name, f"build {sha[:10]}", fill)
@@ -227,7 +227,7 @@ class SourceBuilds:
         steps = repr(replace(self.steps, timeout=0.0))
         return f"build-{self.project}-{sha[:16]}-{_digest(steps)}"
 
-    def _make(self, sha: str, root: Path, folder: Path, log: BinaryIO) -> None:
+    def _run_steps(self, sha: str, root: Path, folder: Path, log: BinaryIO) -> None:
         """Check out a commit and run the commands. Raises Unobtainable if one fails,
         and EnvironmentFailure if a command takes too long or is killed, because that
         may be the machine's fault, as a full disk is.
