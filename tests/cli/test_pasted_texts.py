@@ -154,7 +154,9 @@ def test_flags_that_could_do_harm_are_left_out() -> None:
     starters = recipe_starters().values()
     names = frozenset[str]().union(*(each.flags_allowed_in_texts for each in starters))
     flags = [*REFUSED, *HARMLESS]
-    start = refuse_harmful_flags(RecipeStart("iree", Path("m.mlir"), None, flags), names)
+    start = refuse_harmful_flags(
+        RecipeStart("iree", Path("m.mlir"), None, flags), names
+    )
     assert (list(start.flags), list(start.refused)) == (HARMLESS, REFUSED)
 
 

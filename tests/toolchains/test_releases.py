@@ -168,7 +168,7 @@ def test_prune_removes_the_least_recently_used_first(workspace: Workspace) -> No
     (home.toolchains / ".iree-1.1.0" / "cache").mkdir(parents=True)
     (home.toolchains / "iree-1.1.0").mkdir()  # both were left by a killed install
     size = max(toolchain.bytes for toolchain in stored_toolchains(home))
-    removed, left = prune_home(home, keep=size * 2)
+    removed, left = prune_home(home, keep_bytes=size * 2)
     assert removed[-1].folder == folders[0]
     assert len(removed) == 3
     assert 0 < left <= size * 2
