@@ -75,7 +75,7 @@ class FakeEngine:
         revision = replace(ref.revision, commit=self.commits.get(name))
         return Toolchain(ref.family, revision, name, self.home, self.home, known, name)
 
-    def recall(self, job: ProbeJob) -> None:
+    def cached_probe(self, job: ProbeJob) -> None:
         return None
 
     def probe(self, job: ProbeJob) -> Probe:

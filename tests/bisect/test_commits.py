@@ -68,9 +68,9 @@ def obtained(straight: Straight) -> Path:
     """Obtain the compiler of the fifth candidate."""
     search = plan(*all_commits(straight))
     assert isinstance(search, Search)
-    bring = search.line.candidates[4].ref.bring
-    assert bring
-    return bring()
+    obtain = search.line.candidates[4].ref.obtain
+    assert obtain
+    return obtain()
 
 
 def test_a_source_that_fails_does_not_end_a_bisect_that_another_serves(

@@ -250,7 +250,7 @@ def test_histories_report_true_changes_and_use_known_results(
 ) -> None:
     patterns = {f"case-{number}": row for number, row in enumerate(rows)}
     engine: Any = HistoryEngine(patterns)
-    engine.recall = lambda job: (
+    engine.cached_probe = lambda job: (
         job.case.name == "case-0" and index_of(job.ref.revision) in known
     )
     answer = histories(engine, [*map(case_named, patterns)], engine.releases("iree"))

@@ -40,7 +40,7 @@ def measured(
     }
     monkeypatch.setattr(
         benchmarks,
-        "function_programs",
+        "compile_functions",
         lambda _engine, _case, ref, *_: [by_release[ref]],
     )
     engine: Any = SimpleNamespace(progress=Progress())
