@@ -12,7 +12,7 @@ from tests.bisect.letters import HistoryEngine, case_named, index_of
 from tests.execution.invented_programs import Machine
 from triage.bisect.line import BisectRequest
 from triage.bisect.releases import measuring
-from triage.execution.in_turn import LEAST
+from triage.execution.in_turn import MIN_SAMPLES
 from triage.execution.number_judge import Metric, NumberJudge, engine_with_judge
 from triage.execution.task import ProbeJob
 from triage.model.errors import BadInput
@@ -76,7 +76,7 @@ def compiled(
 def test_a_compile_near_the_limit_is_repeated_in_turn_with_the_good_one() -> None:
     near, names = compiled("cpu_seconds", 1.0, 1.5, 1.5, machine=Machine(1))
     assert isinstance(near, Failed)
-    assert len(names) >= 2 * LEAST
+    assert len(names) >= 2 * MIN_SAMPLES
     far, names = compiled("cpu_seconds", 1.0, 30.0, 25.0, machine=Machine(1))
     assert isinstance(far, Failed)
     assert names == ["1.0.0", "1.1.0"]
