@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.programs import write_program
 from tests.reduce.made import reproducer
 from triage.compilers.base import Compiler
 from triage.compilers.invocation import Invocation
@@ -158,16 +159,17 @@ class Contract:
         """Return the variables with which a user finds the compiler, and nothing
         else.
         """
-        python, program = self.folder / "python", task.toolchain.program
-        tools = [program, *([task.run.tool] if isinstance(task.run, RunTask) else [])]
-        places = [str(tool.parent) for tool in tools]
+        program = task.toolchain.program
+        places = [program.parent]
+        if isinstance(task.run, RunTask):
+            places.append(task.run.tool.parent)
         path = f"{task.toolchain.root}:{self.folder}"
         (self.folder / "setuptools.py").touch()  # old releases of Triton import it
         own = program if program.name == "python" else sys.executable
-        python.write_text(f'#!/bin/sh\nPYTHONPATH={path} exec {own} "$@"\n')
-        python.chmod(0o755)
+        start = f'#!/bin/sh\nPYTHONPATH={path} exec {own} "$@"\n'
+        python = write_program(self.folder / "python", start)
         return {
-            "PATH": ":".join([*places, "/usr/bin", "/bin"]),
+            "PATH": ":".join([*map(str, places), "/usr/bin", "/bin"]),
             "PYTHON": str(python),
             "TOOLCHAIN": str(program),
             "HOME": str(self.folder),

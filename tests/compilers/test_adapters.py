@@ -34,6 +34,7 @@ from triage.recipes.run_values import file_value, read_value
 
 DATA = ROOT / "tests" / "data" / "compilers"
 IREE = read_yaml(DATA / "iree.yaml")
+XLA = read_yaml(DATA / "xla.yaml")
 HLO = (DATA / "reduce.hlo").read_text()
 
 
@@ -79,24 +80,14 @@ def test_the_kernels_of_an_extracted_program_and_how_each_is_measured_alone() ->
     assert IreeKernels().kernels_in("module {}") == []
 
 
-@pytest.mark.parametrize(
-    ("stderr", "cause", "reason"),
-    [
-        (
-            "UNAVAILABLE; no devices; creating driver for device 'hip'",
-            Cause.TARGET,
-            "hip",
-        ),
-        ("ERROR: flag 'device_allocator' not recognized", Cause.FLAG, "allocator"),
-        ("FAILED_PRECONDITION; the result differs", None, ""),
-    ],
-)
+@pytest.mark.parametrize("answer", IREE["startup"])
 def test_what_the_runtime_cannot_do_says_nothing_about_the_compiler(
-    stderr: str, cause: Cause | None, reason: str
+    answer: list[str],
 ) -> None:
-    answer = IreeRunner().startup_failure(stderr)
-    assert (answer and answer.cause) == cause
-    assert answer is None or reason in answer.reason
+    stderr, cause, reason = answer
+    failure = IreeRunner().startup_failure(stderr)
+    assert (failure and failure.cause) == cause
+    assert failure is None or reason in failure.reason
 
 
 @pytest.mark.parametrize("are", ["same", "different"])
@@ -176,45 +167,23 @@ def test_reproducers_and_the_worker_keep_every_type_exactly(
             worker.write_result(tmp_path / "0.npy", element.array)
 
 
-@pytest.mark.parametrize(
-    ("text", "element", "elements"),
-    [
-        ("2x2xf32=1 2 3 4", "f32", [[1, 2], [3, 4]]),
-        ("3xi64=9007199254740993", "s64", [9007199254740993] * 3),
-        ("2xi1=true false", "pred", [True, False]),
-        ("2x2xi8", "s8", [[0, 0], [0, 0]]),
-        ("9007199254740993", "s64", 9007199254740993),
-        ("-1.5e3", "f8e5m2", -1536),
-        ("@a=b.npy", "s32", [0, 1, 2]),
-    ],
-)
+@pytest.mark.parametrize("written", XLA["values"])
 def test_the_worker_reads_values_as_recipes_write_them(
-    text: str,
-    element: str,
-    elements: object,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    written: list[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     np.save("a=b.npy", np.arange(3, dtype=np.int32))
+    text, element, elements = written
     array = worker.read_array(text, element)
     assert (array.tolist(), array.dtype) == (elements, worker.numpy_type(element))
 
 
-@pytest.mark.parametrize(
-    ("keys", "is_script"),
-    [
-        ("", True),
-        ("run: {expected: ['1xf64=7']}", True),
-        ("run: {inputs: ['4xf32=1']}", False),
-        ("args: {n: 4}", False),
-    ],
-)
+@pytest.mark.parametrize("keys", XLA["scripts"])
 def test_a_python_file_is_a_script_unless_a_function_is_called(
-    tmp_path: Path, keys: str, is_script: bool
+    tmp_path: Path, keys: str
 ) -> None:
     (tmp_path / "f.py").touch()
     start = "name: r\ncompiler: xla\ninput: f.py\ntarget: {backend: cpu}"
     (tmp_path / "r.yaml").write_text(f"{start}\n{keys}\n")
     [case] = load_cases([tmp_path / "r.yaml"])
-    assert Xla().runs_script(case) is is_script
+    assert Xla().runs_script(case) is XLA["scripts"][keys]

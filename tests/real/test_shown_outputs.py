@@ -22,7 +22,6 @@ _NUMBERS = re.compile(
 )
 _ABSENT = re.compile(r" \(\d{4}-\d\d-\d\d\)|, \d+ cache hits?")
 _MACHINES = re.compile(r"^ +(?:versions|cost|written|source) ")
-_ELSEWHERE = ("--repo", "--out")
 
 
 def documented_commands() -> Iterator[object]:
@@ -30,63 +29,57 @@ def documented_commands() -> Iterator[object]:
     README first.
     """
     for path in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))):
-        columns = "100" if path.name == "README.md" else "120"
-        for block in _BLOCK.finditer(path.read_text()):
-            marks = [] if path.name == "README.md" else [pytest.mark.slow]
-            name = f"{path.stem}: {block['words'][:60]}"
-            words = shlex.split(block["words"])
+        is_readme = path.name == "README.md"
+        for words, output in _BLOCK.findall(path.read_text()):
+            # a regression of Cython takes seconds
+            marks = [] if is_readme or "cython-" in words else [pytest.mark.slow]
             clone = clone_of(words)
             if clone and not clone.is_dir():
                 marks.append(pytest.mark.skip(f"there is no clone at {clone}"))
-            if lines := block["output"].splitlines():
-                yield pytest.param(words, lines, columns, id=name, marks=marks)
+            if output:
+                yield pytest.param(
+                    words,
+                    output,
+                    "100" if is_readme else "120",
+                    id=f"{path.stem}: {words[:60]}",
+                    marks=marks,
+                )
 
 
-def clone_of(words: list[str]) -> Path | None:
+def clone_of(words: str) -> Path | None:
     """Return the clone of a whole history that a command needs, such as `~/cython`."""
-    named = [word for word in words if word.startswith("~/")]
+    named = re.search(r"~/\S+", words)
     return Path(named[0]).expanduser() if named else None
 
 
-def normalised_line(line: str) -> str:
-    """Remove what differs between runs."""
-    return re.sub(r" +", " ", _NUMBERS.sub("#", _ABSENT.sub("", line))).strip()
-
-
-def without_machine_options(words: list[str]) -> list[str]:
-    """Remove the options that name a folder of the author's machine, but for a clone
-    that a command is about.
-    """
-    if clone := clone_of(words):
-        return [str(clone) if word.startswith("~/") else word for word in words]
-    remaining = list(words)
-    for option in _ELSEWHERE:
-        if option in remaining:
-            index = remaining.index(option)
-            del remaining[index : index + 2]
-    return remaining
+def normalised_lines(text: str) -> list[str]:
+    """Return the lines without what differs between runs."""
+    text = re.sub(r" +", " ", _NUMBERS.sub("#", _ABSENT.sub("", text)))
+    return [line.strip() for line in text.splitlines()]
 
 
 @pytest.mark.real
-@pytest.mark.parametrize(("words", "lines", "columns"), list(documented_commands()))
+@pytest.mark.parametrize(("words", "lines", "columns"), [*documented_commands()])
 def test_the_output_is_as_documented(
     triage: Triage,
     monkeypatch: pytest.MonkeyPatch,
-    words: list[str],
-    lines: list[str],
+    words: str,
+    lines: str,
     columns: str,
 ) -> None:
     monkeypatch.setenv("COLUMNS", columns)
-    done = triage(*without_machine_options(words), cwd=ROOT)
-    output = [normalised_line(line) for line in done.stdout.splitlines()]
+    if clone := clone_of(words):
+        words = re.sub(r"~/\S+", str(clone), words)
+    else:  # folders of the author's machine
+        words = re.sub(r"--(?:repo|out) \S+", "", words)
+    done = triage(*shlex.split(words), cwd=ROOT)
+    output = normalised_lines(done.stdout)
+    shown = [line for line in lines.splitlines() if not _MACHINES.match(line)]
     expected = [
-        normalised_line(line)
-        for line in lines
-        if line.strip() not in ("", "...") and not _MACHINES.match(line)
+        line for line in normalised_lines("\n".join(shown)) if line not in ("", "...")
     ]
     assert expected
     rest = iter(output)
     missing = [line for line in expected if not any(line == entry for entry in rest)]
-    assert not missing, "\n".join(
-        [*missing, "--- output:", *output, done.stderr[-2000:]]
-    )
+    report = [*missing, "--- output:", *output, done.stderr[-2000:]]
+    assert not missing, "\n".join(report)
