@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from signal import SIGKILL
 from typing import Any
@@ -26,6 +27,7 @@ from tests.bisect.tiny_compiler import (
     write_case,
 )
 from tests.conftest import Asked, Triage
+from tests.execution.damage import DAMAGE
 from tests.git_history.history import History
 from tests.toolchains.loopback import make_wheel, serve
 
@@ -63,41 +65,52 @@ exit $((1 - CODE))
 CALL = "import os\nopen(os.environ['TINYC_CALLS'], 'a').write(__file__ + '\\n')\n"
 
 
+@dataclass
+class Bench:
+    """A clone of a compiler, next to which are a recipe and a project file."""
+
+    clone: Path
+    asked: Asked
+    triage: Triage
+    shas: list[str] = field(default_factory=list)
+
+    def words(self, good: int = 0, bad: int = -1) -> list[object]:
+        """Return a recipe, and options for a search between two commits."""
+        ends = between(self.clone, self.shas[good], self.shas[bad])
+        return ["r.yaml", *ends, "-j", "1"]
+
+
 @pytest.fixture
-def clone(workplace: Path, home: Path) -> Path:
-    """The folder of a clone; in that of the command are a recipe and a project file."""
+def bench(workplace: Path, home: Path, asked: Asked, triage: Triage) -> Bench:
     write_case(workplace)
-    return workplace.parent / "clone"
+    return Bench(workplace.parent / "clone", asked, triage)
 
 
 @pytest.fixture
-def shas(clone: Path) -> list[str]:
-    """Commits of which one breaks the compiler, and some are released."""
-    shas = repository(HISTORY, clone)
-    for number, version in RELEASES.items():
-        History(clone).git("tag", f"v{version}", shas[number])
-    return shas
+def broken(bench: Bench) -> Bench:
+    """One commit breaks the compiler."""
+    bench.shas = repository(HISTORY, bench.clone)
+    return bench
 
 
-@pytest.fixture
-def words(clone: Path, shas: list[str]) -> list[object]:
-    """A recipe, and options for a search of all commits."""
-    return ["r.yaml", *between(clone, shas[0], shas[-1]), "-j", "1"]
+def is_right(answer: dict[str, Any]) -> bool:
+    subject = f"change {CULPRIT} (#{100 + CULPRIT})"
+    return answer["confirmed"] and answer["after"]["subject"] == subject
 
 
-def named_by_git(clone: Path, shas: list[str], code: int) -> set[int]:
+def named_by_git(bench: Bench, code: int) -> set[int]:
     """Return the commits that `git bisect run` names. code: of a program that passes,
     1 to search a fix.
     """
-    script = clone.with_name("test.sh")
+    script = bench.clone.with_name("test.sh")
     script.write_text(OF_GIT.replace("CODE", str(code)))
-    printed = ""
-    for step in (["start", shas[-1], shas[0]], ["run", "sh", "../test.sh"], ["reset"]):
-        printed += History(clone).git("bisect", *step)
+    start = ["start", bench.shas[-1], bench.shas[0]]
+    steps = (start, ["run", "sh", "../test.sh"], ["reset"])
+    printed = "\n".join(History(bench.clone).git("bisect", *step) for step in steps)
     _, is_open, several = printed.partition("could be any of:")
     pattern = r"^\w{40}$" if is_open else r"^(\w{40}) is the first bad commit"
     named = re.findall(pattern, several or printed, re.MULTILINE)
-    return {shas.index(sha) for sha in named}
+    return set(map(bench.shas.index, named))
 
 
 @pytest.mark.parametrize(
@@ -109,30 +122,28 @@ def named_by_git(clone: Path, shas: list[str], code: int) -> set[int]:
     ],
 )
 def test_commits_are_answered_as_by_git_and_for_this_failure(
-    history: str, kind: str, this: tuple[int, int], asked: Asked, clone: Path
+    history: str, kind: str, this: tuple[int, int], bench: Bench, home: Path
 ) -> None:
-    shas = repository(history, clone)
+    bench.shas = repository(history, bench.clone)
 
-    def pair(change: dict[str, Any]) -> tuple[int, int]:
-        return tuple(shas.index(change[key]["commit"]) for key in ("before", "after"))
+    def pair(change: dict[str, Any]) -> tuple[int, ...]:
+        ends = (change[key]["commit"] for key in ("before", "after"))
+        return tuple(map(bench.shas.index, ends))
 
-    ends = (shas[0], shas[-1])[:: 1 if kind == "regression" else -1]
-    words = ["bisect", "r.yaml", "--find", kind, *between(clone, *ends), "-j", "1"]
-    answer = asked(*words, code=0 if this[1] - this[0] == 1 else 3)
-    by_git = named_by_git(clone, shas, int(kind == "fix"))
+    words = bench.words() if kind == "regression" else bench.words(-1, 0)
+    code = 0 if this[1] - this[0] == 1 else 3
+    answer = bench.asked("bisect", *words, "--find", kind, code=code)
+    # one job builds one commit at a time, the ends too
+    assert len(list((home / "builders").glob("*/source"))) == 1
+    by_git = named_by_git(bench, int(kind == "fix"))
     broke = answer["broke"]
     before, after = pair(broke)
     assert set(range(before + 1, after + 1)) == by_git
-    assert {shas.index(suspect["commit"]) for suspect in broke["suspects"]} == by_git
+    suspects = [suspect["commit"] for suspect in broke["suspects"]]
+    assert set(map(bench.shas.index, suspects)) == by_git
     assert broke["confirmed"]
     assert pair(answer) == this
     assert (answer["changed"] is None) == (this == (before, after))
-
-
-def is_right(answer: dict[str, Any]) -> bool:
-    return answer["confirmed"] and answer["after"]["subject"].startswith(
-        f"change {CULPRIT} "
-    )
 
 
 @pytest.fixture
@@ -151,74 +162,78 @@ def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 def test_releases_between_commits_are_installed_as_the_recipe_wants_them(
     index: None,
-    words: list[object],
-    asked: Asked,
+    broken: Bench,
     workplace: Path,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("TINYC_CALLS", str(tmp_path / "calls"))
+    for number, version in RELEASES.items():
+        History(broken.clone).git("tag", f"v{version}", broken.shas[number])
     (workplace / "triage.yaml").write_text(PROJECT)
     (workplace / "r.yaml").write_text(PACKAGED)
-    answer = asked("bisect", *words)
+    answer = broken.asked("bisect", *broken.words())
     assert is_right(answer)
     assert answer["untestable"] == []
     assert len((tmp_path / "calls").read_text().splitlines()) <= 5
 
 
-def test_a_checkout_that_needs_no_build_is_the_toolchain(
-    words: list[object], clone: Path, asked: Asked, triage: Triage, home: Path
-) -> None:
-    assert is_right(asked("bisect", *words))
-    # one job builds one commit at a time, the ends too
-    assert len(list((home / "builders").glob("*/source"))) == 1
-    assert list((home / "toolchains").glob("build-tinyc-*/tinyc.py"))
-    # the last commits of two days: 5 is good, and 15 is bad
-    dated = ["bisect", "r.yaml", "--repo", clone, "--good", "2025-06-03"]
-    assert is_right(asked(*dated, "--bad", "2025-06-08"))
-    assert triage(*dated, "--bad", "2025-06-03").returncode == 2
-
-
 def test_a_person_leads_and_resumes_and_suspects_know_the_failure(
-    words: list[object], shas: list[str], asked: Asked, triage: Triage, home: Path
+    broken: Bench, home: Path
 ) -> None:
-    led = ["bisect", *words, "--interactive"]
-    done = triage(*led, input="\nskip\nwhy\nnothing\nquit\n")
+    led = ["bisect", *broken.words(), "--interactive"]
+    typed = "bad\nundo\nundo\n\nskip\nwhy\nnothing\nquit\n"
+    done = broken.triage(*led, input=typed)
     assert done.returncode == 3, done.stderr
     assert "--resume" in done.stdout
-    assert "the culprit is this one or older with" in done.stderr
+    for text in (f"{COUNT - 1} suspects", "removed: ", "is this one or older with"):
+        assert text in done.stderr
     assert done.stderr.count("undo    remove the last verdict") == 2
-    answer = asked(*led, "--resume", input="\n" * 30)
+    # a damaged journal is read as empty
+    [journal] = (home / "bisects").iterdir()
+    content = journal.read_bytes()
+    for damage, change in DAMAGE.items():
+        journal.write_bytes(change(content))
+        done = broken.triage(*led, "--resume", input="quit\n")
+        is_flipped = damage == "a flipped bit"
+        assert "resumed: 0 verdicts" in done.stderr or is_flipped
+    journal.write_bytes(content)
+    answer = broken.asked(*led, "--resume", input="\n" * 30)
     assert is_right(answer)
     assert answer["status"] == "culprit"
+    # what a person says counts, but does not confirm
+    answer = broken.asked(*led, input="bad\n" * 30, code=3)
+    assert (answer["status"], answer["confirmed"]) == ("suspects", False)
+    assert [suspect["commit"] for suspect in answer["suspects"]] == [broken.shas[1]]
     built = set((home / "toolchains").iterdir())
-    ranked = asked("suspects", *words[:-2])["suspects"]
-    assert {suspect["commit"] for suspect in ranked} == set(shas[1:])
+    ranked = broken.asked("suspects", *broken.words()[:-2])["suspects"]
+    assert {suspect["commit"] for suspect in ranked} == set(broken.shas[1:])
     assert set((home / "toolchains").iterdir()) == built
 
 
 def test_commits_are_tested_by_a_script(
-    words: list[object], asked: Asked, triage: Triage, workplace: Path, tmp_path: Path
+    broken: Bench, workplace: Path, tmp_path: Path
 ) -> None:
     calls, script = tmp_path / "calls", workplace / "check.sh"
-    words = ["bisect", "--script", "check.sh", *words[1:]]
+    words = ["bisect", "--script", "check.sh", *broken.words()[1:]]
     text = SCRIPT.replace("CALLS", str(calls))
     script.write_text(text)
     script.chmod(0o755)
 
     def tests() -> int:
+        """Return how often a bisect calls the script."""
         calls.unlink(missing_ok=True)
-        assert is_right(asked(*words))
+        answer = broken.asked(*words)
+        assert is_right(answer)
+        assert "lost a symbol" in answer["failure"]["headline"]
+        for skip in answer["untestable"]:
+            assert "skips it (exit code 125)" in skip["reason"]
+        bad = {probe["failure"] for probe in answer["log"] if probe["verdict"] == "bad"}
+        assert bad == {answer["failure"]["signature"]}
         return len(calls.read_text().splitlines())
 
-    first = tests()
-    answer = asked(*words)
-    assert "lost a symbol" in answer["failure"]["headline"]
-    for skip in answer["untestable"]:
-        assert "skips it (exit code 125)" in skip["reason"]
-    bad = {probe["failure"] for probe in answer["log"] if probe["verdict"] == "bad"}
-    assert bad == {answer["failure"]["signature"]}
     # the same test is not repeated, except to confirm; another test is
+    first = tests()
     repeated = tests()
     assert repeated < first
     script.write_text(f"{text}# changed\n")
@@ -226,23 +241,22 @@ def test_commits_are_tested_by_a_script(
     assert tests() > repeated
     # a script that cannot start is a failed environment
     script.write_text("#!/bin/sh\nno-such-program\n")
-    done = triage(*words)
+    done = broken.triage(*words)
     assert done.returncode == 4
     assert "no-such-program: " in done.stdout + done.stderr
 
 
 @pytest.mark.parametrize("kills", [4, pytest.param(15, marks=pytest.mark.slow)])
 def test_a_kill_at_any_step_loses_at_most_the_step(
-    kills: int, workplace: Path, clone: Path, monkeypatch: pytest.MonkeyPatch
+    kills: int, workplace: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log = workplace / "calls"
     log.touch()
     monkeypatch.setenv("TINYC_CALLS", str(log))
     programs = {letter: CALL + text for letter, text in PROGRAMS.items()}
-    shas = repository("P" * 9 + "F" * 7, clone, programs)
+    bench.shas = shas = repository("P" * 9 + "F" * 7, bench.clone, programs)
     write_case(workplace, f"{RECIPE}env: [TINYC_CALLS]\n")
     program = [sys.executable, "-c", "from triage.cli import main; main()", "bisect"]
-    program += ["r.yaml", *between(clone, shas[0], shas[-1]), "-j", "1"]
     # the pair and the failing end are always probed again
     again = {shas[index][:16] for index in (8, 9, 15)}
     finished: set[str] = set()
@@ -256,7 +270,7 @@ def test_a_kill_at_any_step_loses_at_most_the_step(
         before = len(compiled())
         steps = (0, 2, 1, 5, 10)[number % 5] if number < kills else COUNT
         begun = subprocess.Popen(
-            [*program, "--format", "json"],
+            [*program, *bench.words(), "--format", "json"],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             cwd=workplace,

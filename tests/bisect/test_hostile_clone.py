@@ -4,10 +4,13 @@ started, whatever is asked about its commits.
 
 from __future__ import annotations
 
+import json
 import os
+import subprocess
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,16 +21,7 @@ from tests.programs import write_program
 from triage.git_history import repository
 
 PROJECT = COPIED.replace("TRIAGE_OUT\"'", "TRIAGE_OUT\"', submodules: true")
-# Every setting of git that names a program or another place to look for one.
-SETTINGS = """
-    core.fsmonitor core.pager core.editor core.sshCommand core.askPass core.gitProxy
-    core.alternateRefsCommand pager.log pager.grep credential.helper diff.external
-    diff.evil.command diff.evil.textconv filter.evil.clean filter.evil.smudge
-    filter.evil.process merge.evil.driver gpg.program gpg.openpgp.program
-    gpg.ssh.program uploadpack.packObjectsHook remote.origin.uploadpack
-    submodule.part.update interactive.diffFilter tar.tar.command sequence.editor
-    hook.evil.command alias.log alias.checkout
-"""
+SETTINGS = Path(__file__).with_name("hostile.gitconfig").read_text()
 HOOKS = """
     post-checkout post-index-change reference-transaction pre-auto-gc
     fsmonitor-watchman post-merge
@@ -39,6 +33,7 @@ ATTRIBUTES = "* filter=evil diff=evil merge=evil\n"
 class HostileClone:
     history: History
     mark: Path
+    triage: Triage
     words: list[object]
     """A recipe, and options that name two of its commits."""
 
@@ -48,43 +43,32 @@ class HostileClone:
         self.mark.unlink(missing_ok=True)
         return text
 
+    def run(self, *words: object, **options: Any) -> subprocess.CompletedProcess[str]:
+        """Run a command, which starts nothing of the clone."""
+        self.started()
+        done = self.triage(*words, "--format", "json", **options)
+        assert not self.started()
+        return done
 
-def make_hostile(git_dir: Path, program: Path) -> None:
-    hooks, attributes = program.parent / "hooks", program.parent / "attributes"
-    others: dict[str, object] = {
-        "core.hooksPath": hooks,
-        "core.attributesFile": attributes,
-        "log.showSignature": "true",
-        "protocol.allow": "always",
-        "protocol.ext.allow": "always",
-        "submodule.recurse": "true",
-        "filter.evil.required": "true",
-        "remote.origin.url": f"ext::{program} remote",
-        "hook.evil.event": "post-checkout",
-        "include.path": program.parent / "included",
-    }
-    for name in SETTINGS.split():
-        value = f"!{program}" if name.endswith((".update", ".helper")) else program
-        others[name] = f"{value} {name}"
+
+def make_hostile(git_dir: Path, evil: Path) -> None:
     with (git_dir / "config").open("a") as config:
-        for name, value in others.items():
-            section, _, key = name.rpartition(".")
-            kind, _, part = section.partition(".")
-            title = f'{kind} "{part}"' if part else kind
-            config.write(f'[{title}]\n\t{key} = "{value}"\n')
+        config.write(SETTINGS.replace("EVIL", str(evil)))
     (git_dir / "info" / "attributes").write_text(ATTRIBUTES)
-    attributes.write_text(ATTRIBUTES)
-    for folder in (git_dir / "hooks", hooks):
+    for folder in (git_dir / "hooks", evil / "hooks"):
         for name in HOOKS.split():
-            write_program(folder / name, f"#!/bin/sh\n{program} {name} >&2\n")
+            write_program(folder / name, f"#!/bin/sh\n{evil}/program {name} >&2\n")
 
 
 @pytest.fixture
-def hostile(tmp_path: Path, workplace: Path, home: Path) -> HostileClone:
-    mark, program = tmp_path / "mark", tmp_path / "evil" / "program"
-    write_program(program, f'#!/bin/sh\necho "$0 $*" >> {mark}\nexit 1\n')
-    included = f"[core]\n\tfsmonitor = {program} included\n"
-    (program.parent / "included").write_text(included)
+def hostile(
+    tmp_path: Path, workplace: Path, home: Path, triage: Triage
+) -> HostileClone:
+    mark, evil = tmp_path / "mark", tmp_path / "evil"
+    program = f'#!/bin/sh\necho "$0 $*" >> {mark}\nexit 1\n'
+    write_program(evil / "program", program)
+    (evil / "included").write_text(f"[core]\n\tfsmonitor = {evil}/program included\n")
+    (evil / "attributes").write_text(ATTRIBUTES)
     part = History.begin(tmp_path / "part")
     part.commit("part", {"part.c": "int part;\n", ".gitattributes": ATTRIBUTES})
     history = History.begin(tmp_path / "clone")
@@ -97,75 +81,69 @@ def hostile(tmp_path: Path, workplace: Path, home: Path) -> HostileClone:
         history.commit(f"change {number}", files)
     signature = "\ngpgsig -----BEGIN PGP SIGNATURE-----\n -----END\n\n"
     signed = history.git("cat-file", "commit", "HEAD").replace("\n\n", signature, 1)
-    words = ["hash-object", "-t", "commit", "-w", "--stdin"]
-    last = history.git(*words, data=signed.encode())
+    store = ["hash-object", "-t", "commit", "-w", "--stdin"]
+    last = history.git(*store, data=signed.encode())
     history.git("reset", "--quiet", "--hard", last)
     for git_dir in (history.path / ".git", history.path / ".git/modules/part"):
-        make_hostile(git_dir, program)
-    mark.unlink(missing_ok=True)
+        make_hostile(git_dir, evil)
     (workplace / "triage.yaml").write_text(PROJECT)
     (tmp_path / "p.c").write_text("program\n")
     recipe = tmp_path / "p.yaml"
     recipe.write_text(RECIPE)
     first = history.git("rev-parse", "HEAD~5")
-    return HostileClone(history, mark, [recipe, *between(history.path, first, last)])
+    words = [recipe, *between(history.path, first, last)]
+    return HostileClone(history, mark, triage, words)
 
 
 def test_the_settings_start_programs_where_git_is_asked_plainly(
     hostile: HostileClone,
 ) -> None:
-    for words in (["log", "-p", "--ext-diff"], ["status"], ["archive", "HEAD"]):
+    hostile.started()
+    for line in ("log -p --ext-diff", "status", "archive HEAD"):
         with suppress(AssertionError):
-            hostile.history.git(*words)
-        assert hostile.started(), words
+            hostile.history.git(*line.split())
+        assert hostile.started(), line
 
 
 def test_ranking_and_bisecting_its_commits_starts_nothing_of_it(
-    hostile: HostileClone, asked: Asked, triage: Triage, tmp_path: Path
+    hostile: HostileClone, tmp_path: Path
 ) -> None:
     log, clone = tmp_path / "failed.log", hostile.history.path
     log.write_text("tinyc: error: 'func.func' op failed to legalize the symbol\n")
-    assert asked("suspects", log, *hostile.words[1:])["suspects"]
-    assert not hostile.started()
-    bisected = asked("bisect", *hostile.words)
-    assert not hostile.started()
+    ranked = hostile.run("suspects", log, *hostile.words[1:])
+    assert json.loads(ranked.stdout)["suspects"]
+    bisected = hostile.run("bisect", *hostile.words)
     # where it is the current folder
     (clone / "triage.yaml").write_text(PROJECT)
     for command in ("suspects", "bisect"):
-        triage(command, *hostile.words, cwd=clone)
-        assert not hostile.started()
-    built = asked("bisect", *hostile.words, "--build", cwd=clone)
-    assert not hostile.started()
-    for answer in (bisected, built):
-        assert answer["after"]["subject"] == "change 3"
+        hostile.run(command, *hostile.words, cwd=clone)
+    built = hostile.run("bisect", *hostile.words, "--build", cwd=clone)
+    for done in (bisected, built):
+        assert json.loads(done.stdout)["after"]["subject"] == "change 3"
 
 
 def test_what_a_partial_clone_lacks_is_not_fetched_by_its_programs(
-    hostile: HostileClone, triage: Triage
+    hostile: HostileClone,
 ) -> None:
     history = hostile.history
-    for name, value in (
-        ("core.repositoryFormatVersion", "1"),
-        ("extensions.partialClone", "origin"),
-        ("remote.origin.promisor", "true"),
-    ):
-        history.git("config", name, value)
+    with (history.path / ".git" / "config").open("a") as config:
+        config.write("[core]\n\trepositoryFormatVersion = 1\n")
+        config.write("[extensions]\n\tpartialClone = origin\n")
+        config.write('[remote "origin"]\n\tpromisor = true\n')
     blob = history.git("rev-parse", "HEAD~2:tinyc.py")
     (history.path / ".git/objects" / blob[:2] / blob[2:]).unlink()
-    hostile.started()
     for command in ("suspects", "bisect"):
-        triage(command, *hostile.words)
-        assert not hostile.started()
+        hostile.run(command, *hostile.words)
 
 
 def test_a_pipe_among_its_files_does_not_hang(
-    hostile: HostileClone, triage: Triage, monkeypatch: pytest.MonkeyPatch
+    hostile: HostileClone, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(repository, "_FIRST_TIMEOUT", 1.0)
     config = hostile.history.path / ".git" / "config"
     config.unlink()
     os.mkfifo(config)
-    done = triage("suspects", *hostile.words)
+    done = hostile.run("suspects", *hostile.words)
     assert done.returncode in (2, 4)
     assert "git" in done.stderr
 
@@ -174,7 +152,7 @@ def test_a_pipe_among_its_files_does_not_hang(
     "kind", ["untracked", "into a submodule", "out of the clone", "work tree"]
 )
 def test_its_project_file_runs_only_if_the_user_says_so(
-    hostile: HostileClone, triage: Triage, tmp_path: Path, kind: str
+    hostile: HostileClone, tmp_path: Path, kind: str
 ) -> None:
     clone, built = hostile.history.path, tmp_path / "built"
     steps = f"name: tinyc\ncompiler: command\nbuild: {{commands: 'touch {built}'}}\n"
@@ -186,17 +164,15 @@ def test_its_project_file_runs_only_if_the_user_says_so(
         (clone / "triage.yaml").write_text(steps)
     if kind == "work tree":
         hostile.history.git("config", "core.worktree", str(tmp_path))
-    hostile.started()
     words = ["bisect", *hostile.words, "--repo", "."]
-    done = triage(*words, cwd=clone)
+    done = hostile.run(*words, cwd=clone)
     assert done.returncode == 2  # no project is left
     assert "triage.yaml is not used" in done.stderr
     assert "--build" in done.stderr
     assert not built.exists()
     if kind == "untracked":
-        triage(*words, "--build", cwd=clone)
+        hostile.run(*words, "--build", cwd=clone)
         assert built.exists()
-    assert not hostile.started()
 
 
 SECRET = "https://me:secret@127.0.0.1:9/{}.git?token=secret"

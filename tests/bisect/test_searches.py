@@ -5,9 +5,11 @@ compilers.
 from __future__ import annotations
 
 import random
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -22,45 +24,27 @@ from triage.model.errors import BadInput
 from triage.model.outcome import Cause, Exit
 
 REGRESSION, FIX = BisectKind
-Ends = tuple[int | None, int | None]
-ALL = (None, None)
+ROWS = yaml.safe_load(Path(__file__).with_name("without_answer.yaml").read_text())
 
 
 def bisect_releases(
-    engine: HistoryEngine, kind: BisectKind = REGRESSION, ends: Ends = ALL
+    engine: HistoryEngine, kind: BisectKind, *ends: int | None
 ) -> Bisection:
     names = [None if index is None else f"1.{index}.0" for index in ends]
     request = BisectRequest(engine, case_named("case"), kind=kind)  # type: ignore[arg-type]
     return bisect_between(request, *names)
 
 
-@pytest.mark.parametrize(
-    ("history", "kind", "ends", "cause", "reason", "most"),
-    [
-        # an end cannot be obtained
-        ("XPFF", REGRESSION, (0, 3), Cause.TOOLCHAIN, "1.0.0 cannot be tested", 4),
-        ("XXXX", REGRESSION, ALL, Cause.TOOLCHAIN, "no release could be tested", 4),
-        ("PPFX", REGRESSION, (None, 3), Cause.TOOLCHAIN, "1.3.0 cannot be tested", 4),
-        # it ends alike everywhere
-        (60 * "F", REGRESSION, (10, 20), Cause.NOT_FOUND, "it fails at both ends", 2),
-        (60 * "P", REGRESSION, (10, 20), Cause.NOT_FOUND, "it compiles at both", 2),
-        (60 * "F", REGRESSION, ALL, Cause.NOT_FOUND, "it fails at both ends", 8),
-        (60 * "P", REGRESSION, ALL, Cause.NOT_FOUND, "it compiles at both ends", 8),
-        # who asks for a fix wants all releases to be tried
-        (16 * "P", FIX, ALL, Cause.NOT_FOUND, "it compiles at both ends", 16),
-    ],
-)
-def test_a_bisect_without_an_answer_says_why_and_ends_soon(
-    history: str, kind: BisectKind, ends: Ends, cause: Cause, reason: str, most: int
-) -> None:
-    engine = HistoryEngine(history)
+@pytest.mark.parametrize("row", ROWS)
+def test_a_bisect_without_an_answer_says_why_and_ends_soon(row: dict[str, Any]) -> None:
+    engine, kind = HistoryEngine(row["history"]), BisectKind(row["kind"])
     engine.installed = {"1.0.0", "1.59.0"}
-    answer = bisect_releases(engine, kind, ends)
-    assert (answer.status, answer.cause) == (Answer.INCONCLUSIVE, cause)
-    assert (answer.reason or "").startswith(reason)
+    answer = bisect_releases(engine, kind, *row["ends"])
+    assert (answer.status, answer.cause) == (Answer.INCONCLUSIVE, row["cause"])
+    assert (answer.reason or "").startswith(row["reason"])
     tried = len(set(engine.indices))
-    assert tried <= most
-    assert tried == most or kind is REGRESSION
+    assert tried <= row["probes"]
+    assert tried == row["probes"] or kind is REGRESSION
 
 
 @pytest.mark.parametrize(
@@ -79,7 +63,7 @@ def test_a_window_of_one_release_is_found(
 ) -> None:
     engine = HistoryEngine("P" * window + "F" + "P" * (15 - window))
     engine.installed = installed
-    answer = bisect_releases(engine, kind, (None, after))
+    answer = bisect_releases(engine, kind, None, after)
     assert answer.status is Answer.CULPRIT
     around = [(window - 1, window), (window, window + 1)]
     found = [pair(change) for change in (answer, answer.fixed) if change]
@@ -88,7 +72,18 @@ def test_a_window_of_one_release_is_found(
 
 def test_exchanged_ends_are_told_which_is_first() -> None:
     with pytest.raises(BadInput, match="needs --good before --bad, and --find fix"):
-        bisect_releases(HistoryEngine("PPFF"), FIX, (3, 0))
+        bisect_releases(HistoryEngine("PPFF"), FIX, 3, 0)
+
+
+def check_pair(change: Any, history: str, old: str, new: str, between: str) -> bool:
+    """Check a pair of candidates, and what is between them. Return whether they are
+    neighbours.
+    """
+    first, last = pair(change)
+    assert history[first] in old
+    assert history[last] in new
+    assert set(history[first + 1 : last]) <= set(between)
+    return last == first + 1
 
 
 @settings(max_examples=300, deadline=None)
@@ -121,11 +116,8 @@ def test_an_answer_about_releases_is_always_true(
         changes = [(broke, "P", "FG"), (changed, other, reference), (fixed, "FG", "P")]
     for change, old, new in changes:
         if change:
-            first, last = pair(change)
-            assert history[first] in old
-            assert history[last] in new
-            assert set(history[first + 1 : last]) <= {"U"}
-            assert (change.status is Answer.CULPRIT) == (last == first + 1)
+            is_exact = check_pair(change, history, old, new, "U")
+            assert (change.status is Answer.CULPRIT) == is_exact
     claimed = [change for change in (broke, changed) if change] or [fixed]
     is_culprit = all(each and each.status is Answer.CULPRIT for each in claimed)
     assert (answer.status is Answer.CULPRIT) == is_culprit
@@ -171,32 +163,23 @@ def test_both_changes_of_commits_are_true_and_the_best_possible(
     assert answer.broke
     assert answer.broke.confirmed
 
-    def at(change: Any) -> tuple[int, int, str]:
-        """Return the pair as if it were one of a regression, and what is between."""
-        first, final = pair(change)
-        if kind is FIX:
-            first, final = len(line) - 1 - final, len(line) - 1 - first
-        return first, final, history[first + 1 : final]
+    def check(change: Any, good: str, bad: str, between: str) -> bool:
+        return check_pair(change, line, *kind.in_order(good, bad), between)
 
     # any failure and any refusal counts as not passing
-    first, final, between = at(answer.broke)
-    assert history[first] == "P"
-    assert history[final] in "FGN"
-    assert set(between) <= {*"UX"}
-    is_exact = final == first + 1
+    is_exact = check(answer.broke, "P", "FGN", "UX")
     assert (answer.broke.status is Answer.CULPRIT) == is_exact
     # this failure: what is refused says nothing about it
     if last == "N":
         assert answer.changed is None
         return
-    low, high, between = at(answer)
-    assert history[low] in "PG"
-    assert history[high] == "F"
+    broke, came = pair(answer.broke), pair(answer)
+    inside = line[came[0] + 1 : came[1]]
     # not each of a stretch of refusals is probed
-    assert set(between) <= {*"UX"} or "N" in between
-    assert (answer.status is Answer.CULPRIT) == (high == low + 1 and is_exact)
-    assert first <= low
-    assert (answer.changed is None) == ((first, final) == (low, high))
+    is_exact &= check(answer, "PG", "F", inside if "N" in inside else "UX")
+    assert (answer.status is Answer.CULPRIT) == is_exact
+    assert sorted((broke, came)) == [*kind.in_order(broke, came)]
+    assert (answer.changed is None) == (broke == came)
 
 
 @pytest.mark.parametrize("runs", [4, pytest.param(500, marks=pytest.mark.slow)])

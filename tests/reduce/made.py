@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterable
 from hashlib import sha256
 from pathlib import Path
 
+from tests.recipes.loading import load_recipes
 from triage.compilers.repro_script import StandaloneCompile
-from triage.model.case import Case, Flag, Input, InputKind, Target
-from triage.model.execution import Limits
+from triage.model.case import Case
 from triage.model.outcome import (
     Cause,
     Failed,
@@ -28,29 +28,8 @@ from triage.reduce.problem import Pass, Program, ReductionProblem
 from triage.reduce.reproducer import Reproducer
 from triage.reduce.result import Reduction, SizeChange
 
-PROGRAM = """module {
-  func.func @f(%a: tensor<4xf16>) -> tensor<4xf16> {
-    return %a : tensor<4xf16>
-  }
-}
-"""
-CASE = Case(
-    recipe="attention",
-    name="attention[dtype=f16]",
-    summary="Attention | with a mask",
-    compiler="iree",
-    source=Path("/home/someone/recipes/attention.yaml"),
-    input=Input(
-        Path("/home/someone/recipes/models/attention.py"),
-        InputKind.GENERATOR,
-        (("dtype", "f16"),),
-    ),
-    target=Target("rocm", "gfx942", devices=2),
-    flags=(Flag("--iree-x=a b"), Flag("--iree-y", since="3.2.0", until="3.9.0")),
-    phase="executable-targets",
-    limits=Limits(120.0, 4 << 30),
-    matrix=(("dtype", "f16"),),
-)
+[CASE] = load_recipes([Path(__file__).with_name("attention.yaml")])
+PROGRAM = CASE.input.path.read_bytes()
 OVERFLOW = Failure(
     "shared-memory-overflow",
     "gpu-resource",
@@ -96,7 +75,7 @@ def reproducer(letters: str = "PUFFPG", case: Case = CASE) -> Reproducer:
             failure=OVERFLOW,
             bad=bad.revision,
             good=Revision("3.0.0"),
-            program=PROGRAM,
+            program=PROGRAM.decode(),
             sizes=SizeChange(740, 3),
             lines=SizeChange(900, 5),
             bytes=SizeChange(40_000, len(PROGRAM)),
@@ -121,7 +100,7 @@ def reproducer(letters: str = "PUFFPG", case: Case = CASE) -> Reproducer:
         file="input.mlir",
         ending="exit status 1",
         output="input.mlir:2:3: error: 'func.func' op uses 286720 bytes of shared memory\n  func.func @f(\n  ^\n",
-        files={"input.mlir": PROGRAM.encode()},
+        files={"input.mlir": PROGRAM},
     )
 
 
