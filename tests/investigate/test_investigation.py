@@ -103,10 +103,31 @@ def statuses(cluster: Json) -> dict[str, str]:
 
 
 @pytest.mark.slow
-def test_each_cluster_ends_with_culprit_reproducer_and_issue(
-    releases: FakeReleases, investigate: Investigate, out: Path
+def test_an_interrupted_run_is_continued_until_each_cluster_has_culprit_and_issue(
+    releases: FakeReleases, investigate: Investigate, workplace: Path, out: Path
 ) -> None:
-    report = investigate()
+    program = [sys.executable, "-c", "from triage.cli import main; main()"]
+    running = subprocess.Popen(
+        [*program, *NIGHTLY.split()],
+        cwd=workplace,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    # until it reduces
+    while len({digest for _, digest in releases.events("start")}) <= 5:
+        assert running.poll() is None, running.communicate()
+        time.sleep(0.005)
+    running.send_signal(signal.SIGTERM)
+    _, message = running.communicate(timeout=60)
+    assert running.returncode == 130, message
+    report = json.loads((out / "nightly.json").read_text())
+    assert (report["partial"], report["stopped"]) == (True, "interrupted")
+    assert report["clusters"][0]["culprit"]["after"]["name"] == "1.3.0"
+    assert "left" in [statuses(cluster)["reduce"] for cluster in report["clusters"]]
+    [line] = re.findall(r"^  triage (.*)", message, re.MULTILINE)
+    report = investigate(line)
+    assert not report["partial"]
     at, after = ("1.2.0", "1.3.0"), ("1.3.0", "1.4.0")
     assert culprits(report) == {"alike": at, "breaks": at, "later": after}
     first, second = report["clusters"]
@@ -126,11 +147,15 @@ def test_each_cluster_ends_with_culprit_reproducer_and_issue(
         bad = [version for version in releases.versions if version >= first_bad]
         replays = cluster["replays"]
         assert [name for name in replays if replays[name] == "reproduces"] == bad
-        program = (out / cluster["reproducer"] / "input.mlir").read_text()
+        small = (out / cluster["reproducer"] / "input.mlir").read_text()
         issue = (out / cluster["issue"]).read_text()
-        assert program.strip() in issue
+        assert small.strip() in issue
         assert first_bad in issue
     assert report["regressed"][0]["bisections"][0]["after"]["name"] == "1.3.0"
+    # another run compiles nothing else; a pair is confirmed anew
+    known = set(releases.events("start"))
+    investigate()
+    assert set(releases.events("start")) == known
 
 
 @pytest.mark.slow
@@ -150,36 +175,6 @@ def test_what_a_budget_leaves_is_listed_with_the_line_that_does_it(
     line = report["investigation"]["command"].partition(" --budget")[0]
     [first, _] = investigate(line.removeprefix("triage "))["clusters"]
     assert "last good: 1.2.0" in (out / first["issue"]).read_text()
-
-
-@pytest.mark.slow
-def test_a_second_run_continues_and_compiles_nothing_else(
-    releases: FakeReleases, investigate: Investigate, workplace: Path, out: Path
-) -> None:
-    program = [sys.executable, "-c", "from triage.cli import main; main()"]
-    words = [*program, *NIGHTLY.split()]
-    running = subprocess.Popen(
-        words, cwd=workplace, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
-    # until it reduces
-    while len({digest for _, digest in releases.events("start")}) <= 5:
-        assert running.poll() is None, running.communicate()
-        time.sleep(0.005)
-    running.send_signal(signal.SIGTERM)
-    _, message = running.communicate(timeout=60)
-    assert running.returncode == 130, message
-    report = json.loads((out / "nightly.json").read_text())
-    assert report["partial"]
-    assert report["stopped"] == "interrupted"
-    assert report["clusters"][0]["culprit"]["after"]["name"] == "1.3.0"
-    assert "left" in [statuses(cluster)["reduce"] for cluster in report["clusters"]]
-    [line] = re.findall(r"^  triage (.*)", message, re.MULTILINE)
-    report = investigate(line)
-    assert not report["partial"]
-    assert culprits(report)["later"] == ("1.3.0", "1.4.0")
-    known = set(releases.events("start"))
-    investigate()
-    assert set(releases.events("start")) == known  # a pair is confirmed anew
 
 
 @pytest.mark.slow
