@@ -20,6 +20,7 @@ from triage.bisect.line import BisectRequest
 from triage.bisect.releases import bisect_between
 from triage.bisect.result import Answer, Bisection, BisectKind
 from triage.bisect.search import find_changes
+from triage.execution.task import ProbeJob
 from triage.model.errors import BadInput
 from triage.model.outcome import Cause, Exit
 
@@ -233,17 +234,19 @@ def test_histories_report_true_changes_and_use_known_results(
 ) -> None:
     patterns = {f"case-{number}": row for number, row in enumerate(rows)}
     engine: Any = HistoryEngine(patterns)
-    engine.cached_probe = lambda job: (
-        job.case.name == "case-0" and index_of(job.ref.revision) in known
-    )
+    stored = {("case-0", index) for index in known}
+
+    def key(job: ProbeJob) -> tuple[str, int]:
+        return job.case.name, index_of(job.ref.revision)
+
+    engine.cached_probe = lambda job: key(job) in stored
     answer = histories(engine, [*map(case_named, patterns)], engine.releases("iree"))
     assert Histories(answer).exit is Exit.OK  # it says how each ended
     states = {"passed": "P", "failed": "F", "untestable": "U"}
     for history in answer:
         for change in history.changes:
-            low, high = map(index_of, (change.before, change.after))
-            inside = patterns[history.case][low : high + 1]
-            assert inside == states[change.from_] + states[change.to]
-    asked = [(job.case.name, index_of(job.ref.revision)) for job in engine.asked]
+            ends = states[change.from_], states[change.to]
+            assert check_pair(change, patterns[history.case], *ends, "")
+    asked = [*map(key, engine.asked)]
     assert len(asked) == len(set(asked))
-    assert {("case-0", index) for index in known} <= set(asked)
+    assert stored <= set(asked)

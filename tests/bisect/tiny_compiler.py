@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from tests.git_history.history import History
 
@@ -55,14 +52,6 @@ def write_case(folder: Path, recipe: str = RECIPE) -> None:
     (folder / "triage.yaml").write_text(COPIED)
     (folder / "p.c").write_text("int x;\n")
     (folder / "r.yaml").write_text(recipe)
-
-
-def answered(
-    done: subprocess.CompletedProcess[str], *, status: int = 0
-) -> dict[str, Any]:
-    assert done.returncode == status, done.stderr + done.stdout
-    answer: dict[str, Any] = json.loads(done.stdout)
-    return answer
 
 
 def between(clone: Path, good: str, bad: str) -> list[object]:
