@@ -121,10 +121,10 @@ class FakeTest(CompileTest):
         candidate: Program,
         stop: StopSignal | None = None,
         *,
-        is_complete: bool = False,
+        in_full: bool = False,
     ) -> bool:
         self.asked += 1
-        if is_complete and not self.passes(candidate):
+        if in_full and not self.passes(candidate):
             return False
         return bool(self.fails(candidate))
 

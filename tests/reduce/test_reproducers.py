@@ -24,7 +24,12 @@ from tests.recipes.loading import load_recipes
 from tests.reduce.made import CASE, OUTCOMES, reproducer
 from triage.model.case import Expectation, Flag, Target
 from triage.model.outcome import Failed
-from triage.reduce.reproducer import open_reproducers, replay, slug, without_paths
+from triage.reduce.reproducer import (
+    folder_name,
+    open_reproducers,
+    replay,
+    without_paths,
+)
 from triage.reduce.result import Replays
 from triage.report.reproducer import reproducer_files, write_reproducer
 
@@ -71,7 +76,7 @@ def test_the_recipe_reads_back_as_the_reduced_case_and_expects_its_failures(
     case = replace(CASE, **changes)
     written = write_reproducer(reproducer(letters, case), tmp_path)
     [read] = load_recipes([written])
-    assert read.name == f"{slug(case)}-reduced"
+    assert read.name == f"{folder_name(case)}-reduced"
     for name in ("target", "flags", "phase", "limits"):
         assert getattr(read, name) == getattr(case, name)
     assert read.input.path == written / "input.mlir"

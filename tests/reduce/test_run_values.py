@@ -19,8 +19,8 @@ from triage.reduce.interestingness import ArgumentValues, run_of
 from triage.reduce.mlir_program import (
     MlirProgram,
     cut,
+    cuttable,
     name_arguments,
-    pieces,
 )
 
 PROGRAM = """"builtin.module"() ({
@@ -40,10 +40,10 @@ def test_arguments_keep_their_values_and_others_get_a_pattern(tmp_path: Path) ->
     run = RunSpec(inputs=("4x2xf32=1 2 3 4 5 6 7 8", "4x2xf32=9"))
     program = MlirProgram(replace(CASE, run=run), parse_module(PROGRAM), ())
     name_arguments(program.module)
-    start = values.take_over(program)
+    start = values.remember_values(program)
     assert isinstance(start, MlirProgram)
     [function] = program.module.functions()
-    parts, made = pieces(function), "4x2xf32=-1 0 1 2 -1 0 1 2"
+    parts, made = cuttable(function), "4x2xf32=-1 0 1 2 -1 0 1 2"
     for smaller, inputs in (
         (start, run.inputs),
         # reads the second and the first result
@@ -51,7 +51,7 @@ def test_arguments_keep_their_values_and_others_get_a_pattern(tmp_path: Path) ->
         # reads the first result and the second argument
         (cut(start, function, parts[1:2]), ("4x2xf32=9", made)),
     ):
-        ready = smaller and values.case_of(smaller)
+        ready = smaller and values.case_with_values(smaller)
         assert ready
         assert run_of(ready).inputs == inputs
 

@@ -93,7 +93,7 @@ class WaitingTest(FakeTest):
         candidate: Program,
         stop: StopSignal | None = None,
         *,
-        is_complete: bool = False,
+        in_full: bool = False,
     ) -> bool:
         self.begun.wait(20)
         assert isinstance(stop, threading.Event)

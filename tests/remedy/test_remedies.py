@@ -31,8 +31,8 @@ from triage.remedy.candidates import (
     ChangedCase,
     RemedyRequest,
     Situation,
+    compiler_options,
     known_remedies,
-    own_options,
 )
 from triage.remedy.result import Remedies
 from triage.remedy.search import find_remedies
@@ -98,7 +98,7 @@ def candidates(case: Case, name: str = "shared-memory-overflow") -> list[Changed
     """Return the known remedies of a failure, then the compiler's own options."""
     engine = engine_of(lambda *_: failed())
     situation = Situation(engine, RemedyRequest(case, BAD), failed(name).failure)
-    return [*known_remedies(situation), *own_options(situation)]
+    return [*known_remedies(situation), *compiler_options(situation)]
 
 
 def texts(backend: str) -> list[str]:

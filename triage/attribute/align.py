@@ -114,7 +114,7 @@ def _add_state(
     )
 
 
-def _class_of(after: PassName) -> str:
+def _pass_class(after: PassName) -> str:
     """Return the class of the pass without `Pass` at the end, which many names gained
     between versions.
     """
@@ -190,7 +190,7 @@ class Traces:
 
     def name_of(self, after: PassName) -> str:
         """Return the name by which the passes of both versions are matched."""
-        name = _class_of(after)
+        name = _pass_class(after)
         return self.renamed.get(name, name)
 
     def find_lasting_difference(

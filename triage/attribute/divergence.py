@@ -108,8 +108,8 @@ class _Comparison:
 
     def run(self, answer: Attribution) -> Attribution:
         """Compare operations and types, then if nothing else differs all attributes."""
-        words = self.engine.compilers[self.request.case.compiler].vocabulary
-        bad, divergence = self._find_divergence(words)
+        vocabulary = self.engine.compilers[self.request.case.compiler].vocabulary
+        bad, divergence = self._find_divergence(vocabulary)
         answer = replace(answer, failing=_failing_pass(bad, self.failure))
         if self.unprinted is not None:
             return replace(answer, unanswered=self.unprinted, notes=tuple(self.notes))
@@ -118,7 +118,7 @@ class _Comparison:
                 "no difference of operations or types persists, so attributes and "
                 "sizes were compared as well"
             )
-            detailed = replace(words, detailed=True, bookkeeping=None)
+            detailed = replace(vocabulary, detailed=True, bookkeeping=None)
             _, divergence = self._find_divergence(detailed)
         passes = [
             self._diverging_pass(pair)
@@ -140,18 +140,18 @@ class _Comparison:
             notes=tuple(self.notes),
         )
 
-    def _find_divergence(self, words: Vocabulary) -> tuple[Trace, Divergence]:
+    def _find_divergence(self, vocabulary: Vocabulary) -> tuple[Trace, Divergence]:
         """Return what the bad compiler did, and where both diverge."""
-        trace = partial(self._trace, words=words)
+        trace = partial(self._trace, vocabulary=vocabulary)
         with self.engine.registry.workspace.threads(2) as pool:
             good, bad = pool.map(trace, self.toolchains)
-        traces = Traces(good, bad, words.passes, decides=not words.detailed)
+        traces = Traces(good, bad, vocabulary.passes, decides=not vocabulary.detailed)
         return bad, find_divergence(traces)
 
-    def _trace(self, toolchain: Toolchain, words: Vocabulary) -> Trace:
+    def _trace(self, toolchain: Toolchain, vocabulary: Vocabulary) -> Trace:
         """Return what a compile's passes change."""
         trace = Trace()
-        reader = DumpReader(words, trace.add_dump)
+        reader = DumpReader(vocabulary, trace.add_dump)
         task = plan_task(self.engine, self.request.case, toolchain)
         printing = task.invocation.with_printing(self.printer.all_passes)
         task = replace(task, invocation=printing)

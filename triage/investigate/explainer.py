@@ -74,7 +74,7 @@ class Explainer:
         if answer.failure is None:
             # nearly all, because the steps after it may be needless
             cluster.seconds = _NEARLY_ALL * (self.deadline - time.monotonic())
-            cluster.do("history", lambda _: self._look_elsewhere(answer, refs[1:]))
+            cluster.do_step("history", lambda _: self._find_elsewhere(answer, refs[1:]))
         if answer.failure and answer.fails_on and not answer.flaky:
             work.steps = ["bisect", "attribute", "remedy"]
             cluster.add(failure=answer.failure)
@@ -87,8 +87,8 @@ class Explainer:
         answer.bisection = cluster.record.culprit
         answer.attribution = cluster.record.attribution
         answer.remedies = cluster.record.remedies
-        endings = cluster.endings.values()
-        answer.left = [step for step in endings if step.status in ("left", "failed")]
+        results = cluster.step_results.values()
+        answer.left = [step for step in results if step.status in ("left", "failed")]
         if answer.failure or not self.rev:
             answer.releases = known_releases(self.engine, self.case, named)
         answer.next = self._commands(answer)[:2]
@@ -145,13 +145,13 @@ class Explainer:
         if not isinstance(probe.outcome, Passed) or not is_comparable:
             return probe
         others = refs[1:] or self.engine.registry.neighbours(first)
-        other = self._first_wanted(_fails_each_time, compared, others)
+        other = self._first_probe_with(_fails_each_time, compared, others)
         if other is None:
             return probe
         self.case = compiler.compared_with(self.case, other.revision.name)
         return self.engine.probe(ProbeJob(self.case, first))
 
-    def _first_wanted(
+    def _first_probe_with(
         self,
         is_wanted: Callable[[Outcome], bool],
         case: Case,
@@ -169,22 +169,22 @@ class Explainer:
                     return probe
         return None
 
-    def _look_elsewhere(
+    def _find_elsewhere(
         self, answer: Explanation, others: Sequence[ToolchainRef]
     ) -> None:
         """Find a toolchain that has the failure, for a case without it on the first
         one: among the others, or else among the releases.
         """
-        probe = self._first_wanted(self._is_wanted, self.case, others)
+        probe = self._first_probe_with(self._is_wanted, self.case, others)
         passes_on_several = answer.passes and others and not answer.unseen
         is_enough = passes_on_several or (self.rev and answer.cause is not Cause.INPUT)
         if probe is None and not (is_enough or self.reported):
             line = walked_releases(BisectRequest(self.engine, self.case))
             last = [line.probes[index][-1] for index in line.last_outcomes]
-            failing = [one for one in last if self._is_wanted(one.outcome)]
+            failing = [item for item in last if self._is_wanted(item.outcome)]
             probe = failing[-1] if failing else None
             answer.is_unreadable = answer.cause is Cause.INPUT and all(
-                isinstance(one.outcome, NoAnswer) for one in last
+                isinstance(item.outcome, NoAnswer) for item in last
             )
         if probe and probe.outcome.failure and not self.rev:
             answer.failure = probe.outcome.failure

@@ -90,7 +90,7 @@ class ClusterInvestigation:
     """The toolchains before and at the culprit, once they are known."""
     seconds: float = inf
     """What a step may take."""
-    endings: dict[str, StepResult] = field(default_factory=dict)
+    step_results: dict[str, StepResult] = field(default_factory=dict)
     """How each step ended that was done."""
 
     @property
@@ -111,17 +111,17 @@ class ClusterInvestigation:
     def add(self, **answers: Any) -> None:
         self.record = replace(self.record, **answers)
 
-    def do(self, name: str, step: Step) -> None:
+    def do_step(self, name: str, step: Step) -> None:
         """Do a step, and record how it ended. After its time, the engine's work is
         stopped as if the user had done it.
         """
         began = time.monotonic()
         engine = self.work.engine
         failure = self.record.failure
-        over = threading.Event()
+        timed_out = threading.Event()
 
         def stop() -> None:
-            over.set()
+            timed_out.set()
             engine.stop.set()
 
         timer = threading.Timer(min(self.seconds, threading.TIMEOUT_MAX), stop)
@@ -130,7 +130,7 @@ class ClusterInvestigation:
         try:
             problem = step(self) if self.seconds > 0 else _SPENT
         except Interrupted:
-            if not over.is_set():
+            if not timed_out.is_set():
                 raise
             problem = _SPENT
         except EnvironmentFailure as error:  # another run may succeed
@@ -149,11 +149,11 @@ class ClusterInvestigation:
         if problem:
             status = _STATUSES.get(problem.cause, "failed")
             reason = problem.reason
-        if problem or over.is_set():
+        if problem or timed_out.is_set():
             # a search that fails sets it, too, to end its other compiles
             engine.stop.clear()
         taken = round(time.monotonic() - began, 2)
-        self.endings[name] = StepResult(name, status, taken, reason)
+        self.step_results[name] = StepResult(name, status, taken, reason)
         if name == "bisect" and problem and failure and not self.record.culprit:
             ends = [ref for ref in self.work.ends if ref]
             self.add(culprit=known_range(engine, self.case, ends, failure))
@@ -408,13 +408,13 @@ class Investigation:
         while waiting := self._waiting():
             name, cluster = waiting[0]
             if self.budget is not None:
-                rest = self.budget - self.seconds
+                seconds_left = self.budget - self.seconds
                 # half of what is left is for this step of all clusters
                 alike = sum(other == name for other, _ in waiting)
                 is_last = name == self.steps[-1]
-                cluster.seconds = rest if is_last else rest / 2 / alike
+                cluster.seconds = seconds_left if is_last else seconds_left / 2 / alike
             self.engine.progress.note(f"{name}: {cluster.case.name}")
-            cluster.do(name, STEPS[name])
+            cluster.do_step(name, STEPS[name])
             if name == "confirm" and cluster.record.different:
                 self._split(cluster)
             yield
@@ -425,7 +425,7 @@ class Investigation:
             (name, cluster)
             for name in self.steps
             for cluster in self.clusters
-            if name not in cluster.endings
+            if name not in cluster.step_results
         ]
 
     def records(self) -> list[FailureCluster]:
@@ -433,7 +433,7 @@ class Investigation:
         records = []
         for cluster in self.clusters:
             steps = [
-                cluster.endings.get(step)
+                cluster.step_results.get(step)
                 or StepResult(step, "left", reason="not begun")
                 for step in self.steps
             ]
@@ -443,14 +443,14 @@ class Investigation:
     def _split(self, cluster: ClusterInvestigation) -> None:
         """Make a cluster of the cases with the same failure that changed elsewhere."""
         names = cluster.record.different
-        parted = [member for member in cluster.members if member.case in names]
-        rest = [member for member in cluster.members if member.case not in names]
-        cluster.members = rest
-        cluster.add(cases=[member.case for member in rest])
+        moved = [member for member in cluster.members if member.case in names]
+        staying = [member for member in cluster.members if member.case not in names]
+        cluster.members = staying
+        cluster.add(cases=[member.case for member in staying])
         key = cluster.record.key
         number = 1 + sum(other.record.key == key for other in self.clusters)
-        part = key.cluster(names, parted[0].failure)
-        self.add_cluster(replace(part, id=f"{part.id}.{number}"), parted)
+        part = key.cluster(names, moved[0].failure)
+        self.add_cluster(replace(part, id=f"{part.id}.{number}"), moved)
 
 
 def _are_releases(pair: ToolchainPair) -> bool:

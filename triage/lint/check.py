@@ -130,17 +130,17 @@ def lint_case(engine: Engine, case: Case, rev: str | None) -> LintedCase:
     options = _options(engine, case, toolchain)
     report = linter.check(module, options, case.target.backend or None)
     if rev and all(device.declared for device in report.devices):
-        report = _with_solver(engine, report, case, toolchain)
+        report = _with_measured_limit(engine, report, case, toolchain)
     return replace(
         report,
         case=case.name,
         source=name,
         recipe=recipe,
-        findings=tuple(sorted(report.findings, key=_order)),
+        findings=tuple(sorted(report.findings, key=_severity_and_line)),
     )
 
 
-def _order(finding: LintFinding) -> tuple[int, int]:
+def _severity_and_line(finding: LintFinding) -> tuple[int, int]:
     """Return a key for sorting: the worst first, then by line."""
     position = finding.position
     return list(Severity).index(finding.severity), position.line if position else 0
@@ -175,7 +175,7 @@ def _read_module(
         raise BadInput(f"{name}: its generic form cannot be read: {error}") from error
 
 
-def _with_solver(
+def _with_measured_limit(
     engine: Engine, report: LintedCase, case: Case, toolchain: Toolchain
 ) -> LintedCase:
     """Add the smallest limit of iterations that suffices, if the affinity solver

@@ -70,7 +70,7 @@ class Baseline:
         return [self.bad_ref, self.good_ref] if self.good_ref else [self.bad_ref]
 
     @property
-    def is_of_compile(self) -> bool:
+    def is_compile_failure(self) -> bool:
         """Whether nothing is computed, so that any machine can test candidates."""
         return self.failure.stage is Stage.COMPILE
 
@@ -88,7 +88,7 @@ class CompileTest:
     probes: list[Probe] = field(default_factory=list)
     """All compiles that were made or looked up."""
 
-    def begin(self, original: Program) -> Program | None:
+    def choose_start(self, original: Program) -> Program | None:
         """Choose the program to start from; None if it does not fail as the
         original.
         """
@@ -101,12 +101,12 @@ class CompileTest:
         candidate: Program,
         stop: StopSignal | None = None,
         *,
-        is_complete: bool = False,
+        in_full: bool = False,
     ) -> bool:
         """Tell whether a candidate fails as the original does. Raises Interrupted when
         `stop` is set.
 
-        is_complete: whether the good toolchain must compile it, too.
+        in_full: the good toolchain must compile it, too.
         """
         bad = self.baseline.bad_ref
         good = self.baseline.good_ref
@@ -115,12 +115,12 @@ class CompileTest:
                 outcome = self.compile(case, bad, stop, attempt)
                 # Only the root cause counts: later runs identify it by that.
                 if isinstance(outcome, Failed) and self.baseline.match(outcome.failure):
-                    if good and is_complete:
+                    if good and in_full:
                         return isinstance(self.compile(case, good, stop), Passed)
                     return True
         return False
 
-    def complete(self, candidate: Program) -> Case:
+    def complete_case(self, candidate: Program) -> Case:
         """Return the case with all that it needs to be probed by itself."""
         return candidate.case
 
@@ -129,7 +129,7 @@ class CompileTest:
     ) -> Outcome:
         """Compile a candidate, or look it up."""
         naming = self.baseline.naming
-        here = not self.baseline.is_of_compile
+        here = not self.baseline.is_compile_failure
         job = ProbeJob(case, ref, once=naming, attempt=attempt, stop=stop, here=here)
         probe = self.engine.probe(job)
         self.probes.append(probe)
@@ -154,12 +154,12 @@ class CompileTest:
     @property
     def jobs(self) -> int:
         """How many candidates can be compiled at once."""
-        if self.baseline.is_of_compile:
+        if self.baseline.is_compile_failure:
             return self.engine.jobs
         return self.engine.local_jobs
 
     @property
-    def calls(self) -> int:
+    def compile_count(self) -> int:
         """Compiles that were made."""
         return sum(not probe.cached for probe in (*self.baseline.probes, *self.probes))
 
@@ -175,7 +175,7 @@ class ArgumentValues:
     _arrays: dict[Hashable, Array] = field(default_factory=dict)
     """By the origin of the arguments that they are for."""
 
-    def take_over(self, program: Program) -> Program | None:
+    def remember_values(self, program: Program) -> Program | None:
         """Remember the values of the case, and return the program without them; None if
         a value cannot be read or the program takes another number of arguments.
         """
@@ -190,7 +190,7 @@ class ArgumentValues:
             self._arrays[value.origin] = array
         return program.with_case(run=replace(run, inputs=()))
 
-    def case_of(self, program: Program) -> Case | None:
+    def case_with_values(self, program: Program) -> Case | None:
         """Return the case with values for the program's arguments; None if one cannot
         have any.
         """
@@ -241,9 +241,9 @@ def fit_array(array: Array | None, wanted: ValueType) -> Array | None:
     """
     shape = wanted.shape
     if array is not None and array.ndim == len(shape):
-        known = zip(array.shape, shape, strict=True)
+        pairs = zip(array.shape, shape, strict=True)
         array = array[tuple(map(slice, shape))]
-        shape = tuple(size if fixed is None else fixed for size, fixed in known)
+        shape = tuple(size if fixed is None else fixed for size, fixed in pairs)
     sizes = [size for size in shape if size is not None]
     if len(sizes) != len(shape):
         return None
@@ -274,14 +274,14 @@ class RunTest(CompileTest):
     _asks_workers: bool = False
     """Whether persistent workers are asked before new processes are started."""
 
-    def begin(self, original: Program) -> Program | None:
+    def choose_start(self, original: Program) -> Program | None:
         """Return the program to start from, without values; None if it does not fail as
         the original, or no reference runs it.
         """
-        start = self.values.take_over(original)
+        start = self.values.remember_values(original)
         if start is None or not self.is_interesting(start):
             return None
-        if not self.is_interesting(start, is_complete=True):
+        if not self.is_interesting(start, in_full=True):
             del self.references[1:]  # they do not agree on the original
         self._asks_workers = self.baseline.failure.family != "crash"
         self._asks_workers = self._asks_workers and self.is_interesting(start)
@@ -292,15 +292,15 @@ class RunTest(CompileTest):
         candidate: Program,
         stop: StopSignal | None = None,
         *,
-        is_complete: bool = False,
+        in_full: bool = False,
     ) -> bool:
         """Return whether the reference runs the candidate, and the bad toolchain fails
         on it as on the original.
         """
-        case = self.values.case_of(candidate)
+        case = self.values.case_with_values(candidate)
         if case is None:
             return False
-        asks_workers = self._asks_workers and not is_complete
+        asks_workers = self._asks_workers and not in_full
         with self.on_disk(candidate, case) as case:
             first, *others = self.references
             expected = self._results_of(first, case, stop, asks_workers)
@@ -312,14 +312,14 @@ class RunTest(CompileTest):
                 return False
             if not self.baseline.match(outcome.failure):
                 return False
-            return not is_complete or all(
+            return not in_full or all(
                 _results_agree(case, expected, self._results_of(other, case, stop))
                 for other in others
             )
 
-    def complete(self, candidate: Program) -> Case:
+    def complete_case(self, candidate: Program) -> Case:
         """Return the case with its values and the results that it must compute."""
-        ready = self.values.case_of(candidate) or candidate.case
+        ready = self.values.case_with_values(candidate) or candidate.case
         with self.on_disk(candidate, ready) as case:
             expected = self._results_of(self.references[0], case)
             arrays = map(read_value, expected or ())

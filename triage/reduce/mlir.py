@@ -34,7 +34,12 @@ from triage.mlir.tree import (
 from triage.model.case import Case
 from triage.model.execution import Stage
 from triage.model.outcome import Failure
-from triage.reduce.mlir_program import MlirProgram, cut, name_arguments, pieces
+from triage.reduce.mlir_program import (
+    MlirProgram,
+    cut,
+    cuttable,
+    name_arguments,
+)
 from triage.reduce.problem import (
     Form,
     Pass,
@@ -77,16 +82,17 @@ def mlir_form(
         # a dropped operation's value becomes made-up numbers, a bypassed one's stays
         cuts = (bypass_long_programs, *cuts)
     return Form(
-        _read_programs(readers, case, source),
+        _read_shortened_and_whole(readers, case, source),
         (*cuts, fold, shorten_constants),
         (shrink_dimensions, drop_attributes, drop_settings),
         (find_failing_part(failure),),
     )
 
 
-def _read_programs(
+def _read_shortened_and_whole(
     readers: Sequence[Reader], case: Case, source: Path
 ) -> Iterator[MlirProgram]:
+    """Yield a large program without its long constants, then each as it is."""
     is_large = source.stat().st_size > _LARGE
     reader, *others = readers
     for elide in dict.fromkeys((is_large, False)):
@@ -120,11 +126,15 @@ def find_failing_part(failure: Failure) -> Pass:
         start = MlirProgram.of(problem)
         functions = start.module.functions()
         if line:
-            around = (_cuts_around(start, each, int(line[1])) for each in functions)
+            around = (
+                _cuts_around(start, function, int(line[1])) for function in functions
+            )
             if problem.take_first(chain.from_iterable(around)) is not None:
                 return
-        functions.sort(key=lambda function: -len(pieces(function)))
-        problem.take_first(cut(start, each, pieces(each)) for each in functions)
+        functions.sort(key=lambda function: -len(cuttable(function)))
+        problem.take_first(
+            cut(start, function, cuttable(function)) for function in functions
+        )
 
     return find_failing_operation
 
@@ -135,7 +145,7 @@ def _cuts_around(
     """Yield cuts of a function around the operations of a line: these alone, then with
     all operations that are at most 1, 2, 4, ... definitions or uses away.
     """
-    droppable = pieces(function)
+    droppable = cuttable(function)
     maker = {value: operation for operation in droppable for value in operation.results}
     # for each operation: those that it reads, and those that read it
     near: dict[Operation, list[Operation]] = {operation: [] for operation in droppable}
@@ -150,9 +160,9 @@ def _cuts_around(
     )
     reached = set(edge)
     distance = 0
-    shown = 0
-    while len(reached) > shown:
-        shown = len(reached)
+    size_before = 0
+    while len(reached) > size_before:
+        size_before = len(reached)
         yield cut(program, function, reached)
         for _ in range(max(1, distance)):
             neighbours = chain.from_iterable(map(near.__getitem__, edge))
@@ -174,7 +184,7 @@ def drop_operations(problem: ReductionProblem) -> None:
 
 def _drop_operations_of(problem: ReductionProblem, function: Operation) -> None:
     start = MlirProgram.of(problem)
-    droppable = pieces(function)
+    droppable = cuttable(function)
     problem.delete(
         droppable,
         lambda dropped: cut(start, function, set(droppable).difference(dropped)),
@@ -198,15 +208,15 @@ def bypass_operations(problem: ReductionProblem) -> None:
         for operation in block.operations[:-1]:
             if is_inner:
                 latest |= {value.type: value for value in values}
-            left = [*operation.operands]
+            operands = [*operation.operands]
             chosen = dict[Value, Value]()
             for result in operation.results:
-                fitting = (value for value in left if value.type == result.type)
+                fitting = (value for value in operands if value.type == result.type)
                 match = next(fitting, latest.get(result.type))
                 if match:
                     chosen[result] = match
-                if match in left:
-                    left.remove(match)
+                if match in operands:
+                    operands.remove(match)
             if chosen and len(chosen) == len(operation.results):
                 links[operation] = chosen
             values = operation.results

@@ -78,11 +78,11 @@ class MlirProgram(Program):
 
     def entry(self, function: str | None) -> Entry | None:
         functions = self.module.functions()
-        named = [each for each in functions if each.symbol == function]
+        named = [candidate for candidate in functions if candidate.symbol == function]
         public = [
-            each
-            for each in functions
-            if each.attribute("sym_visibility") != '"private"'
+            candidate
+            for candidate in functions
+            if candidate.attribute("sym_visibility") != '"private"'
         ]
         called = named or public
         if len(called) == 1:
@@ -147,7 +147,7 @@ def body_of(function: Operation) -> Block | None:
     return None
 
 
-def pieces(function: Operation) -> list[Operation]:
+def cuttable(function: Operation) -> list[Operation]:
     """List the operations that can be cut out: all but the terminator and those that a
     cut takes with their users.
     """

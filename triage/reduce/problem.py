@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from triage.reduce.interestingness import CompileTest
 
 T = TypeVar("T")
-_PATIENCE = 40  # refused programs in a row, after which a search ends
+_MAX_REFUSED = 40  # refused programs in a row, after which a search ends
 
 
 class UnreadableError(Exception):
@@ -115,7 +115,7 @@ class ReductionProblem:
     current: Program
     test: CompileTest
     jobs: int = 1
-    _is_complete: bool = False
+    _tests_in_full: bool = False
     """Whether each candidate gets the complete test; else only the result of each pass
     does.
     """
@@ -138,9 +138,9 @@ class ReductionProblem:
             try:
                 for position in count():
                     for candidate in islice(source, self.jobs - len(asked)):
-                        answer = pool.submit(self._ask, candidate, stop)
+                        answer = pool.submit(self._test, candidate, stop)
                         asked.append((candidate, answer))
-                    if not asked or refused == _PATIENCE:
+                    if not asked or refused == _MAX_REFUSED:
                         break
                     candidate, answer = asked.popleft()
                     is_interesting = answer.result()
@@ -164,11 +164,11 @@ class ReductionProblem:
         """
         before = self.current
         step(self)
-        if self.current is not before and not self._is_complete:
-            self._is_complete = not self.test.is_interesting(
-                self.current, is_complete=True
+        if self.current is not before and not self._tests_in_full:
+            self._tests_in_full = not self.test.is_interesting(
+                self.current, in_full=True
             )
-            if self._is_complete:
+            if self._tests_in_full:
                 self._answers.clear()
                 self._set_current(before)
                 step(self)
@@ -183,25 +183,25 @@ class ReductionProblem:
             items: What the current program can do without.
             without: Makes the current program without some of the items, or None.
         """
-        left = list(items)
+        remaining = list(items)
         dropped = list[T]()
         size = len(items)
-        while left:
-            before = len(left)
+        while remaining:
+            before = len(remaining)
             start = 0
-            while start < len(left):
-                taken = self.take_first(
-                    without([*dropped, *left[at : at + size]])
-                    for at in range(start, len(left), size)
+            while start < len(remaining):
+                position = self.take_first(
+                    without([*dropped, *remaining[at : at + size]])
+                    for at in range(start, len(remaining), size)
                 )
-                if taken is None:
+                if position is None:
                     break
-                start += taken * size
-                dropped += left[start : start + size]
-                del left[start : start + size]
-            if size == 1 and len(left) == before:
+                start += position * size
+                dropped += remaining[start : start + size]
+                del remaining[start : start + size]
+            if size == 1 and len(remaining) == before:
                 break
-            size = max(1, min(size // 2, len(left)))
+            size = max(1, min(size // 2, len(remaining)))
 
     def change(self, changes: Callable[[], Iterable[Program]]) -> None:
         """Make one change after another as long as one is interesting.
@@ -209,18 +209,18 @@ class ReductionProblem:
         `changes` yields the programs that differ from the current one by one change, in
         a stable order. After a change, the search continues at the same position.
         """
-        position = 0
-        taken = self.take_first(changes())
-        while taken is not None:
-            position += taken
-            taken = self.take_first(islice(changes(), position, None))
+        start = 0
+        found_at = self.take_first(changes())
+        while found_at is not None:
+            start += found_at
+            found_at = self.take_first(islice(changes(), start, None))
 
     def _set_current(self, candidate: Program) -> None:
         self.current = candidate
         # what a pass proposes again changes nothing, or goes back
         self._answers[candidate.key] = False
 
-    def _ask(self, candidate: Program | None, stop: threading.Event) -> bool | None:
+    def _test(self, candidate: Program | None, stop: threading.Event) -> bool | None:
         """Return whether a candidate is interesting; None if it is not valid. Equal
         programs with equal settings are tested once.
         """
@@ -229,7 +229,7 @@ class ReductionProblem:
         key = candidate.key
         if key not in self._answers:
             self._answers[key] = self.test.is_interesting(
-                candidate, stop, is_complete=self._is_complete
+                candidate, stop, in_full=self._tests_in_full
             )
         return self._answers[key]
 
@@ -276,6 +276,6 @@ def drop_settings(problem: ReductionProblem) -> None:
     problem.delete(items, without)
 
 
-def without_keys(named: Mapping[str, T], dropped: Container[object]) -> dict[str, T]:
+def without_keys(mapping: Mapping[str, T], dropped: Container[object]) -> dict[str, T]:
     """Leave out some keys."""
-    return {key: value for key, value in named.items() if key not in dropped}
+    return {key: value for key, value in mapping.items() if key not in dropped}

@@ -285,10 +285,12 @@ def inline_calls(program: PythonProgram) -> Iterator[Edits]:
             match call:
                 case ast.Call(ast.Name(name), values, keywords) if name in functions:
                     function = functions[name]
-                    given = dict(zip(parameter_names(function), values, strict=False))
-                    given |= {word.arg or "": word.value for word in keywords}
+                    arguments = dict(
+                        zip(parameter_names(function), values, strict=False)
+                    )
+                    arguments |= {word.arg or "": word.value for word in keywords}
                     edits: dict[ast.AST, Any] = {}
-                    for name, value in given.items():
+                    for name, value in arguments.items():
                         edits |= _inline_edits(function, name, value)
                     *body, end = map(_Editor(edits).visit, function.body)
                     if isinstance(end, ast.Return) and end.value:

@@ -94,7 +94,7 @@ class Reproducer:
         return self.bad.outcome.failure
 
 
-def slug(case: Case) -> str:
+def folder_name(case: Case) -> str:
     """Return the case's name as a folder name: `attention-dtype-f16` for
     `attention[dtype=f16]`.
     """
@@ -355,7 +355,7 @@ class Window(NamedTuple):
     after: Probe | None
 
 
-def windows(probes: Iterable[Probe]) -> list[Window]:
+def same_outcome_windows(probes: Iterable[Probe]) -> list[Window]:
     """Return the windows of probes that are sorted by version."""
     tested = [probe for probe in probes if not isinstance(probe.outcome, NoAnswer)]
     groups = [
@@ -367,7 +367,7 @@ def windows(probes: Iterable[Probe]) -> list[Window]:
     return list(map(Window, groups, befores, afters))
 
 
-def by_version(probes: Iterable[Probe]) -> tuple[Probe, ...]:
+def sorted_by_version(probes: Iterable[Probe]) -> tuple[Probe, ...]:
     """Sort probes by version, those without a version last. Of builds with the same
     version, one that passes comes first.
     """
@@ -380,7 +380,7 @@ def by_version(probes: Iterable[Probe]) -> tuple[Probe, ...]:
     return tuple(sorted(probes, key=key))
 
 
-def expectations(probes: Iterable[Probe]) -> tuple[Expectation, ...]:
+def expected_windows(probes: Iterable[Probe]) -> tuple[Expectation, ...]:
     """Return the windows of versions that fail alike, from the first failing version to
     the first that does not. Skips untestable probes, those without a version, and bad
     numbers: a recipe does not say which number is compared.
@@ -394,7 +394,7 @@ def expectations(probes: Iterable[Probe]) -> tuple[Expectation, ...]:
             since=window.probes[0].version,
             until=window.after.version if window.after else None,
         )
-        for window in windows(versioned)
+        for window in same_outcome_windows(versioned)
         if (failure := window.probes[0].outcome.failure) and not failure.is_of_metric
     )
 
@@ -413,11 +413,11 @@ def open_reproducers(paths: Sequence[Path]) -> tuple[Replay, ...]:
         if not folders:
             folder = f"a folder with {RECORD} and {RECIPE}"
             raise BadInput(f"{path} contains no reproducer: {folder}")
-        reproducers |= {folder: _open(folder) for folder in folders}
+        reproducers |= {folder: _open_reproducer(folder) for folder in folders}
     return tuple(reproducers.values())
 
 
-def _open(folder: Path) -> Replay:
+def _open_reproducer(folder: Path) -> Replay:
     path = folder / RECORD
     try:
         record = json.loads(read_bytes(path, _LARGEST_RECORD))

@@ -43,7 +43,7 @@ from triage.reduce.problem import (
     UnreadableError,
 )
 from triage.reduce.python import python_form
-from triage.reduce.reproducer import by_version
+from triage.reduce.reproducer import sorted_by_version
 from triage.reduce.result import Reduction, SizeChange
 from triage.reduce.text import text_form
 from triage.toolchains.home import KeptKind, disk_errors, write_whole
@@ -89,12 +89,13 @@ def reduce_case(
         stack.callback(task.finish)
         try:
             baseline = measure_baseline(engine, case, bad, good)
-            read = engine.inputs.input_of(baseline.case, baseline.bad)
-            assert isinstance(read, Prepared)  # it was compiled
-            folder = engine.registry.home.folder(KeptKind.REDUCTIONS) / read.digest[:16]
+            prepared = engine.inputs.input_of(baseline.case, baseline.bad)
+            assert isinstance(prepared, Prepared)  # it was compiled
+            folder = engine.registry.home.folder(KeptKind.REDUCTIONS)
+            folder /= prepared.digest[:16]
             test = _interestingness_test(engine, baseline, folder, stack)
-            forms = _forms_for(engine, test.baseline, read.path, stack)
-            form, start = _open_first(test, forms)
+            forms = _forms_for(engine, test.baseline, prepared.path, stack)
+            form, start = _open_failing(test, forms)
             problem = ReductionProblem(start, test, test.jobs)
             for step in _passes(problem, form):
                 activity = step.__name__.replace("_", " ")
@@ -102,11 +103,11 @@ def reduce_case(
                 task.describe(f"reduce  {name}: {activity}, {size}")
                 problem.run(step)
             task.finish()
-            reduction = _probe_result(test, case, start, problem.current, folder)
+            reduction = _probe_smallest(test, case, start, problem.current, folder)
         except NotReducibleError as error:
             return Reduction(case, error.answer, error.probes)
     seconds = round(time.monotonic() - started, 2)
-    return replace(reduction, seconds=seconds, oracle_calls=test.calls)
+    return replace(reduction, seconds=seconds, oracle_calls=test.compile_count)
 
 
 def _passes(problem: ReductionProblem, form: Form) -> Iterator[Pass]:
@@ -148,13 +149,13 @@ def measure_baseline(
     ]
     for probe in repeated[:1]:
         failure = probe.outcome.failure or failure
-    same = same_signature(failure)
+    match = same_signature(failure)
     if failure.failure_class == "wrong-result":
         # the signature has the index of the result, which may change
-        same = same_wrong_result(failure)
+        match = same_wrong_result(failure)
     outcomes = [probe.outcome for probe in (probes[0], *repeated)]
     is_sure = all(
-        outcome.failure and same(outcome.failure) and not outcome.flaky
+        outcome.failure and match(outcome.failure) and not outcome.flaky
         for outcome in outcomes
     )
     if not is_sure and failure.stage is not Stage.COMPILE:
@@ -166,7 +167,7 @@ def measure_baseline(
         good,
         bad=engine.registry.obtain(bad),
         failure=failure,
-        match=same,
+        match=match,
         naming=naming,
         seconds=(repeated or probes)[0].measured.seconds,
         repeats=1 if is_sure else _REPEATS,
@@ -280,13 +281,13 @@ def _readers_of(
         yield reader
 
 
-def _open_first(test: CompileTest, forms: Iterator[Form]) -> tuple[Form, Program]:
+def _open_failing(test: CompileTest, forms: Iterator[Form]) -> tuple[Form, Program]:
     """Return the first form of the program that fails, and the program in it. Raises
     NotReducibleError.
     """
     baseline = test.baseline
     why = "no tool reads the input"
-    cases = [_in_less_time(baseline)]
+    cases = [_with_short_limits(baseline)]
     phase = baseline.failure.phase
     if cases[0].phase is None and phase in baseline.bad.capabilities.phases:
         # first a compile that ends after the phase that fails
@@ -297,7 +298,7 @@ def _open_first(test: CompileTest, forms: Iterator[Form]) -> tuple[Form, Program
             for program in form.programs:
                 why = "its reduced form does not fail in the same way"
                 for case in cases:
-                    start = test.begin(replace(program, case=case))
+                    start = test.choose_start(replace(program, case=case))
                     if start:
                         return form, start
         except UnreadableError as error:
@@ -311,7 +312,7 @@ def _open_first(test: CompileTest, forms: Iterator[Form]) -> tuple[Form, Program
     raise NotReducibleError(cause, why, baseline.probes)
 
 
-def _in_less_time(baseline: Baseline) -> Case:
+def _with_short_limits(baseline: Baseline) -> Case:
     """Return the case with shorter limits, so that candidates that hang cost little."""
     case = baseline.case
     longest = max(_SHORTEST, _PATIENCE * baseline.seconds)
@@ -321,14 +322,14 @@ def _in_less_time(baseline: Baseline) -> Case:
     return replace(case, limits=limits)
 
 
-def _probe_result(
-    test: CompileTest, asked: Case, was: Program, program: Program, folder: Path
+def _probe_smallest(
+    test: CompileTest, original: Case, start: Program, program: Program, folder: Path
 ) -> Reduction:
     """Probe the smallest program on every version, and return the reduction. Raises
     NotReducibleError if it does not fail as the original.
     """
     baseline = test.baseline
-    smallest = test.complete(program)
+    smallest = test.complete_case(program)
     content = program.readable_content
     # A path for each content, because digests are remembered by path.
     name = f"reduced-{sha256(content).hexdigest()[:12]}"
@@ -337,16 +338,16 @@ def _probe_result(
         write_whole(path, content)
     case = replace(
         smallest,
-        name=f"{asked.name} (reduced)",
-        input=asked.input.rewritten(path, program.kind),
-        limits=asked.limits,
-        phase=asked.phase,
+        name=f"{original.name} (reduced)",
+        input=original.input.rewritten(path, program.kind),
+        limits=original.limits,
+        phase=original.phase,
         expect=(),
     )
     installed = test.engine.registry.installed_releases(case.compiler)
     refs = {ref.revision.name: ref for ref in (*installed, *baseline.refs)}
     jobs = [ProbeJob(case, ref) for ref in refs.values()]
-    probes = by_version(test.engine.probe_all(jobs, "probe the reduced program"))
+    probes = sorted_by_version(test.engine.probe_all(jobs, "probe the reduced program"))
     outcomes = {probe.revision.name: probe.outcome for probe in probes}
     failed, *others = [outcomes[ref.revision.name] for ref in baseline.refs]
     if isinstance(failed, NoAnswer):
@@ -358,15 +359,15 @@ def _probe_result(
     )
     if not is_same or not all(isinstance(other, Passed) for other in others):
         raise NotReducibleError(Cause.NOT_FOUND, _NOT_THE_SAME, baseline.probes)
-    lines = [text.rstrip(b"\n").count(b"\n") + 1 for text in (was.content, content)]
+    lines = [text.rstrip(b"\n").count(b"\n") + 1 for text in (start.content, content)]
     return Reduction(
-        small=replace(case, name=asked.name),
+        small=replace(case, name=original.name),
         probes=probes,
         failure=failed.failure,
         bad=baseline.bad_ref.revision,
         good=baseline.good_ref.revision if baseline.good_ref else None,
-        sizes=SizeChange(was.size, program.size),
+        sizes=SizeChange(start.size, program.size),
         unit=program.unit,
         lines=SizeChange(*lines),
-        bytes=SizeChange(len(was.content), len(content)),
+        bytes=SizeChange(len(start.content), len(content)),
     )

@@ -186,7 +186,7 @@ def _changes_of_rule(
         yield from _static_programs(situation, situation.program, effect)
 
 
-def own_options(situation: Situation) -> Iterator[ChangedCase]:
+def compiler_options(situation: Situation) -> Iterator[ChangedCase]:
     """Yield the compiler's own options, those nearest to the failure first. Each has
     all its values, because its default is not known.
     """

@@ -21,8 +21,8 @@ from triage.remedy.candidates import (
     ChangedCase,
     RemedyRequest,
     Situation,
+    compiler_options,
     known_remedies,
-    own_options,
 )
 from triage.remedy.result import Remedies, Remedy
 from triage.toolchains.registry import ToolchainRef
@@ -52,8 +52,8 @@ def find_remedies(engine: Engine, request: RemedyRequest) -> Remedies:
     search = _Search(engine, request, deadline)
     try:
         search.try_all(known_remedies(situation), stops_early=False)
-        search.try_all(own_options(situation), stops_early=True)
-        answer = search.checked(answer)
+        search.try_all(compiler_options(situation), stops_early=True)
+        answer = search.check_best(answer)
     except Interrupted:
         if time.monotonic() < deadline:
             raise
@@ -95,8 +95,8 @@ class _Search:
         """
         for changed in changes:
             self.candidates.setdefault(changed.change.text, changed)
-        most = self.request.budget
-        new = list(self.candidates.values())[len(self.tried) : most]
+        limit = self.request.budget
+        new = list(self.candidates.values())[len(self.tried) : limit]
         size = 2 * self.engine.jobs
         for start in range(0, len(new), size):
             is_needless = stops_early and self.is_successful
@@ -127,7 +127,7 @@ class _Search:
         best = sorted(first.values(), key=lambda remedy: remedy.rank)
         return best[:_MOST_REPORTED]
 
-    def checked(self, answer: Remedies) -> Remedies:
+    def check_best(self, answer: Remedies) -> Remedies:
         """Add the best remedies, measured and tried on the good compiler and the newest
         release, and the newest release if it needs none.
         """
@@ -163,6 +163,6 @@ class _Search:
         return list(others.values())
 
 
-def _is_newer(ref: ToolchainRef, than: ToolchainRef) -> bool:
-    new, old = (parse_version(toolchain.revision.name) for toolchain in (ref, than))
+def _is_newer(ref: ToolchainRef, other: ToolchainRef) -> bool:
+    new, old = (parse_version(toolchain.revision.name) for toolchain in (ref, other))
     return new is not None and old is not None and new > old

@@ -45,7 +45,9 @@ class Variants:
     @in_json
     def keys(self) -> list[str]:
         """All keys that vary."""
-        return list(dict.fromkeys(key for each in self.results for key in each.values))
+        return list(
+            dict.fromkeys(key for variant in self.results for key in variant.values)
+        )
 
     @property
     def exit(self) -> Exit:
@@ -72,8 +74,8 @@ def compare_variants(
     if failure is None:
         sentence = f"{about.name} does not fail." if about else "No case fails."
         return Variants((), sentence, failure, results)
-    deciding, sentence = depends_on(results)
-    return Variants(deciding, sentence, failure, results)
+    keys, sentence = deciding_keys(results)
+    return Variants(keys, sentence, failure, results)
 
 
 def _variant(probe: Probe, failure: Failure | None) -> Variant:
@@ -85,7 +87,7 @@ def _variant(probe: Probe, failure: Failure | None) -> Variant:
     return Variant(**vars(result_of(probe)), values=values, same_failure=is_same)
 
 
-def depends_on(variants: Sequence[Variant]) -> tuple[tuple[str, ...], str]:
+def deciding_keys(variants: Sequence[Variant]) -> tuple[tuple[str, ...], str]:
     """Find the smallest set of keys whose values separate the variants with the failure
     from the others. Untestable variants are ignored.
 

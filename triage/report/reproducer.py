@@ -24,9 +24,9 @@ from triage.reduce.reproducer import (
     RECIPE,
     RECORD,
     Reproducer,
-    expectations,
-    slug,
-    windows,
+    expected_windows,
+    folder_name,
+    same_outcome_windows,
 )
 from triage.reduce.result import Reduction
 from triage.report.document import Block, Code, Document, Fact, Phrase, Span, facts
@@ -49,7 +49,7 @@ def folder_for(out: Path, case: Case) -> Path:
     """Return the folder of a case's reproducer. Raises BadInput when anything but a
     reproducer is there.
     """
-    folder = out / slug(case)
+    folder = out / folder_name(case)
     if out.exists() and not out.is_dir():
         raise BadInput(f"{out} is a file; pass a folder with --out")
     if (folder.exists() or folder.is_symlink()) and not (folder / RECORD).is_file():
@@ -104,7 +104,7 @@ def reproducer_files(reproducer: Reproducer) -> Mapping[str, str | bytes]:
     ]
     [window] = [
         window
-        for window in windows(reproducer.reduction.probes)
+        for window in same_outcome_windows(reproducer.reduction.probes)
         if reproducer.bad in window.probes
     ]
     record["versions"] = {
@@ -144,9 +144,9 @@ def _recipe(reproducer: Reproducer) -> str:
     summary = f"Reduced from {case.name}{f': {case.summary}' if case.summary else ''}"
     flags = [flag if flag.since or flag.until else flag.text for flag in case.flags]
     variables = dict(case.env)
-    expected = expectations(reproducer.reduction.probes)
+    expected = expected_windows(reproducer.reduction.probes)
     values = {
-        "name": f"{slug(case)}-reduced",
+        "name": f"{folder_name(case)}-reduced",
         "summary": summary,
         **keys_of_case(case, reproducer.file),
         "flags": flags,
