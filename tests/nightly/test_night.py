@@ -24,8 +24,7 @@ from triage.nightly.result import Night, TimeChange, night_bytes, parse_night
 from triage.nightly.run import NightRun
 from triage.nightly.store import read_night
 from triage.report.formats import rendered
-from triage.report.issue import LONGEST as LONGEST_ISSUE
-from triage.report.issue import issue_markdown
+from triage.report.issue import LONGEST, issue_markdown
 from triage.report.night import night_document, night_junit
 
 STATES = """
@@ -152,7 +151,7 @@ def test_junit_fails_what_is_slower_or_healed_only_where_asked(night: Night) -> 
 def test_an_issue_stays_within_the_limit(night: Night) -> None:
     names = [f"case-{number}" for number in range(20_000)]
     text = issue_markdown(replace(night.clusters[0], cases=names), night)
-    assert len(text.encode()) <= LONGEST_ISSUE
+    assert len(text.encode()) <= LONGEST
     assert "`case-0`" in text
     assert "more, which are left out" in text
 

@@ -155,8 +155,7 @@ def test_a_nightly_stores_its_night_and_the_page_shows_its_log(
     write_program(bad / "tools" / "iree-compile", f"#!/bin/sh\n{lines}\n")
     ends = ("-t", f"path:{bad}", "-b", f"path:{good}")
     words = ("nightly", recipe, *ends)
-    out = ("--investigate", "--out", tmp_path / "out")
-    [cluster] = asked(*words, *out, code=1)["clusters"]
+    [cluster] = asked(*words, "--investigate", "--out", "out", code=1)["clusters"]
     steps = {step["step"]: step["status"] for step in cluster["steps"]}
     assert steps["bisect"] == "failed"
     assert list(cluster["replays"].values()) == ["reproduces"]
