@@ -62,8 +62,6 @@ def told(value: Any, suite: Path) -> Any:
         return entries
     if isinstance(value, (tuple, list)):
         return [told(entry, suite) for entry in value]
-    if isinstance(value, float):
-        return round(value, 9)
     if isinstance(value, (str, Path)):
         text = str(value).replace(f"{suite}/", "")
         return re.sub(rf"{suite.parent}/downloads/\w+", "DOWNLOADS", text)
