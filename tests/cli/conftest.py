@@ -5,6 +5,7 @@ compiler.
 from __future__ import annotations
 
 import json
+import re
 import shlex
 import signal
 import subprocess
@@ -28,6 +29,11 @@ UNKNOWN_DEVICE = """func.func @f(%a: tensor<4xf32>) -> tensor<4xf32> {
   return %1 : tensor<4xf32>
 }
 """
+
+
+def rows(table: str) -> list[list[str]]:
+    """Return the cells of a table, between which are two blanks or more."""
+    return [re.split("  +", row) for row in table.strip().splitlines()]
 
 
 @dataclass(frozen=True)

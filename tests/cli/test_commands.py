@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import UNKNOWN_DEVICE, Lab
+from tests.cli.conftest import UNKNOWN_DEVICE, Lab, rows
 from tests.conftest import ROOT, Triage
 from tests.fake_releases import command_recipe, install
 from tests.programs import write_program
@@ -43,8 +43,7 @@ def test_a_text_selects_cases_by_name_or_matrix(lab: Lab) -> None:
         lab.recipe(name, "fine")
     matrix = "matrix: {chip: [x, y], dtype: [f16, f8]}\nflags: ['--${chip}-${dtype}']"
     lab.recipe("m", "fine", matrix)
-    for row in CASES.strip().splitlines():
-        text, *names = re.split("  +", row)
+    for text, *names in rows(CASES):
         results = lab.json(f"run . -t 1.0.0 --case '{text}'")["results"]
         assert sorted(result["case"] for result in results) == names
 

@@ -10,7 +10,7 @@ import subprocess
 
 import pytest
 
-from tests.cli.conftest import TRIAGE, Lab
+from tests.cli.conftest import TRIAGE, Lab, rows
 from tests.conftest import ROOT, Triage
 
 # A command line, its exit code, and what its message says.
@@ -60,10 +60,6 @@ GENERATORS = {
     "silent": "pass",
     "crashes": "import os; os.kill(os.getpid(), 11)",
 }
-
-
-def rows(table: str) -> list[list[str]]:
-    return [re.split("  +", row) for row in table.strip().splitlines()]
 
 
 @pytest.fixture

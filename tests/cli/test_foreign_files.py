@@ -6,14 +6,13 @@ starts a program of this machine without a word of the user.
 from __future__ import annotations
 
 import json
-import os
-import re
-from collections.abc import Callable, Iterator
+import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import Lab
+from tests.cli.conftest import Lab, rows
 from tests.fake_releases import compiler
 from tests.git_history.history import History
 from tests.programs import write_program
@@ -91,45 +90,27 @@ def folder(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> Path:
     return history.path
 
 
-def link(path: Path, target: Path) -> None:
-    path.symlink_to(os.path.relpath(target, path.parent))
-
-
-def link_to_link(path: Path, private: Path) -> None:
-    (path.parent / "other").symlink_to(private)
-    path.symlink_to("other")
-
-
-def link_to_pipe(path: Path, _: Path) -> None:
-    os.mkfifo(path.parent / "pipe")
-    path.symlink_to("pipe")
-
-
-def endless(path: Path, _: Path) -> None:
-    path.touch()
-    os.truncate(path, 1 << 42)
-
-
-KINDS: dict[str, Callable[[Path, Path], None]] = {
-    "a link out": link,
-    "an absolute link": Path.symlink_to,
-    "a link to a link": link_to_link,
-    "a pipe": lambda path, _: os.mkfifo(path),
-    "a link to a pipe": link_to_pipe,
-    "a device": lambda path, _: path.symlink_to("/dev/zero"),
-    "an endless file": endless,
-    "a folder": lambda path, _: path.mkdir(),
-    "a circle": lambda path, _: path.symlink_to(path.name),
+# What takes the place of the file $0.
+KINDS = {
+    "a link out": "ln -sr ../private/key $0",
+    "an absolute link": "ln -s $PWD/../private/key $0",
+    "a link to a link": "ln -sr ../private/key other; ln -sr other $0",
+    "a pipe": "mkfifo $0",
+    "a link to a pipe": "mkfifo pipe; ln -sr pipe $0",
+    "a device": "ln -s /dev/zero $0",
+    "an endless file": "truncate -s 4T $0",
+    "a folder": "mkdir $0",
+    "a circle": "ln -s ${0##*/} $0",
 }
 
 
 def sampled() -> Iterator[object]:
     """Yield every reader with every kind; all but three kinds of each are slow."""
-    for number, row in enumerate(READERS.strip().splitlines()):
+    for number, row in enumerate(rows(READERS)):
         for place, kind in enumerate(KINDS):
             is_slow = (place - number) % len(KINDS) >= 3
             marks = [pytest.mark.slow] if is_slow else []
-            yield pytest.param(*re.split("  +", row), kind, marks=marks)
+            yield pytest.param(*row, kind, marks=marks)
 
 
 @pytest.mark.usefixtures("in_time")
@@ -137,9 +118,8 @@ def sampled() -> Iterator[object]:
 def test_a_file_of_somebody_else_is_read_as_a_file_or_not_at_all(
     lab: Lab, folder: Path, file: str, line: str, kind: str
 ) -> None:
-    path = folder / file
-    path.unlink(missing_ok=True)
-    KINDS[kind](path, lab.folder / "private" / "key")
+    script = f"rm -f $0; {KINDS[kind]}"
+    subprocess.run(["sh", "-ec", script, file], cwd=folder, check=True)
     done = lab.run(*line.split())
     printed = done.stdout + done.stderr
     assert SECRET not in printed

@@ -6,13 +6,13 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from tests.cli.conftest import rows
 from tests.conftest import Triage
 from tests.git_history.history import ENV, History
 from tests.programs import write_program
@@ -154,9 +154,10 @@ recipe list cases                                                0  text json
 """
 
 
-@pytest.mark.parametrize("row", CALLS.strip().splitlines())
-def test_compiler_output_is_only_text(called: Called, row: str) -> None:
-    line, code, forms = re.split("  +", row)
+@pytest.mark.parametrize(("line", "code", "forms"), rows(CALLS))
+def test_compiler_output_is_only_text(
+    called: Called, line: str, code: str, forms: str
+) -> None:
     for form in forms.split():
         shown, _ = called(*line.split(), "--format", form, codes=(int(code),))
         if shown:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.cli.conftest import Lab
+from tests.cli.conftest import Lab, rows
 from tests.conftest import ROOT, Asked
 
 OVERFLOW = "error: 'func.func' op uses 286720 bytes of shared memory; exceeded the limit of 65536 bytes"
@@ -56,9 +55,9 @@ def name(revision: Any) -> str:
     return str(revision["name"]) if revision else "-"
 
 
-@pytest.mark.parametrize("row", ANSWERS.strip().splitlines())
-def test_a_failure_has_its_releases(why: Lab, row: str) -> None:
-    program, line, code, status, *names = re.split("  +", row)
+@pytest.mark.parametrize("row", rows(ANSWERS))
+def test_a_failure_has_its_releases(why: Lab, row: list[str]) -> None:
+    program, line, code, status, *names = row
     why.recipe("case", program, EXPECTED if "expected" in program else "")
     answer = why.json(line, int(code))
     assert answer["status"] == status

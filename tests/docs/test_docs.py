@@ -78,14 +78,14 @@ def test_files_that_the_documentation_names_exist() -> None:
     assert [path for path in named if not path.exists()] == []
 
 
-MODULES = [
+EXAMPLES = [
     path.relative_to(ROOT).with_suffix("")
     for path in sorted((ROOT / "triage").rglob("*.py"))
     if "\n    >>> " in path.read_text("utf-8")
 ]
 
 
-@pytest.mark.parametrize("path", MODULES, ids=str)
+@pytest.mark.parametrize("path", EXAMPLES, ids=str)
 def test_examples_in_docstrings_show_what_functions_return(path: Path) -> None:
     done = doctest.testmod(importlib.import_module(".".join(path.parts)))
     assert done.attempted > 0
@@ -105,67 +105,47 @@ PASS = '''"""A reduction pass for a test."""
 def drop_last_line(problem: object) -> None:
     """Do nothing."""
 '''
-FORMAT_LINE = '    "line": "triage.report.line:line",\n'
-PASS_IMPORT = "from triage.reduce.last_line import drop_last_line\n"
+MODULES = {"report/line.py": FORMAT, "reduce/last_line.py": PASS}
+# The lines before the new ones, in the files that have them.
+LINES = {
+    "report/formats.py": {
+        '    "text": "triage.report.terminal:text",\n': '    "line": "triage.report.line:line",\n'
+    },
+    "reduce/text.py": {
+        "        drop_lines,\n": "        drop_last_line,\n",
+        "from triage.model.case import Case\n": "from triage.reduce.last_line import drop_last_line\n",
+    },
+}
 CLASSIFY = "from triage.cli import main; main()"
 PASSES = """from pathlib import Path
 from triage.reduce.text import text_form
 print([step.__name__ for step in text_form(None, Path("build.log")).passes])"""
 
 
-# The module of each kind of change, the file with its lines, these lines and the ones
-# before them, a command, and what it prints.
-@pytest.mark.parametrize(
-    ("module", "text", "changed", "lines", "words", "shown"),
-    [
-        (
-            "report/line.py",
-            FORMAT,
-            "report/formats.py",
-            {'    "text": "triage.report.terminal:text",\n': FORMAT_LINE},
-            [CLASSIFY, "classify", "build.log", "--format", "line"],
-            "one line: ",
-        ),
-        (
-            "reduce/last_line.py",
-            PASS,
-            "reduce/text.py",
-            {
-                "        drop_lines,\n": "        drop_last_line,\n",
-                "from triage.model.case import Case\n": PASS_IMPORT,
-            },
-            [PASSES],
-            "'drop_last_line'",
-        ),
-    ],
-    ids=["format", "reduction pass"],
-)
-def test_a_kind_of_change_is_a_module_and_its_lines(
-    tmp_path: Path,
-    module: str,
-    text: str,
-    changed: str,
-    lines: dict[str, str],
-    words: list[str],
-    shown: str,
-) -> None:
+def test_a_format_and_a_pass_are_a_module_and_its_lines(tmp_path: Path) -> None:
     """`test_family_tutorial` adds a family."""
     package = tmp_path / "src" / "triage"
     shutil.copytree(ROOT / "triage", package)
-    (package / module).write_text(text)
-    table = (package / changed).read_text()
-    for before, line in lines.items():
-        assert table.count(before) == 1
-        table = table.replace(before, before + line)
-    (package / changed).write_text(table)
+    for name, text in MODULES.items():
+        (package / name).write_text(text)
+    for name, lines in LINES.items():
+        table = (package / name).read_text()
+        for before, line in lines.items():
+            assert table.count(before) == 1
+            table = table.replace(before, before + line)
+        (package / name).write_text(table)
     (tmp_path / "build.log").write_text("input.mlir:1:1: error: it failed\n")
-    folders = {"PYTHONPATH": package.parent, "TRIAGE_HOME": tmp_path / "home"}
-    done = subprocess.run(
-        [sys.executable, "-c", *words],
-        env=os.environ | {name: str(path) for name, path in folders.items()},
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert shown in done.stdout, done.stderr
+    env = os.environ | {
+        "PYTHONPATH": str(package.parent),
+        "TRIAGE_HOME": str(tmp_path / "home"),
+    }
+
+    def printed(*words: str) -> str:
+        command = [sys.executable, "-c", *words]
+        return subprocess.run(
+            command, env=env, cwd=tmp_path, stdout=subprocess.PIPE, text=True
+        ).stdout
+
+    shown = printed(CLASSIFY, "classify", "build.log", "--format", "line")
+    assert shown.startswith("one line: ")
+    assert "'drop_last_line'" in printed(PASSES)

@@ -270,7 +270,7 @@ def backend_sentence(verdict: BackendVerdict, night: Night | NightSummary) -> st
             f"{night.toolchain.name} ({plural(verdict.failures, 'failure')})"
         )
     elif not tested:
-        said = f"nothing could be tested in {verdict.cases} cases"
+        said = f"nothing could be tested in {plural(verdict.cases, 'case')}"
     more = {
         "with a culprit": verdict.with_culprit,
         "fixed": verdict.fixed,
