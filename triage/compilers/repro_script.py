@@ -91,7 +91,7 @@ class StandaloneCall:
     >>> print(call.text)
     python3 'a b.py'
     iree-opt c.mlir
-    >>> print(call.script)
+    >>> print(call.shell_script)
     "${PYTHON:-python3}" 'a b.py' &&
     "${IREE_OPT:-iree-opt}" c.mlir
     """
