@@ -26,25 +26,26 @@ class Element:
 
     name: str
     """As recipes write it."""
-    dtype: Any
-    numbers: tuple[Any, ...]
-    operation: str
-    """A StableHLO operation with one operand."""
-    mlir: str = ""
-    """As MLIR writes it, if that is another name."""
+    array: Array
+    mlir: str
+    """As MLIR writes it."""
 
     @property
-    def array(self) -> Array:
-        return np.array(self.numbers).astype(self.dtype)
+    def dtype(self) -> Any:
+        return self.array.dtype
+
+    @property
+    def operation(self) -> str:
+        """A StableHLO operation with one operand."""
+        return "not" if self.dtype.kind in "biu" else "negate"
 
     @property
     def result(self) -> Array:
-        result = ~self.array if self.operation == "not" else -self.array
-        return result.astype(self.dtype)
+        return ~self.array if self.operation == "not" else -self.array
 
     @property
     def program(self) -> str:
-        type_ = f"tensor<4x{self.mlir or self.name}>"
+        type_ = f"tensor<4x{self.mlir}>"
         count = range(len(self.ways))
         arguments = ", ".join(f"%x{index}: {type_}" for index in count)
         results = ", ".join(f"%y{index}" for index in count)
@@ -61,45 +62,43 @@ class Element:
     @property
     def ways(self) -> tuple[str, ...]:
         """How a recipe can name a value; .npy files have only numpy's own types."""
-        is_of_numpy = np.dtype(self.dtype).isbuiltin == 1
+        is_of_numpy = self.dtype.isbuiltin == 1
         return WAYS if is_of_numpy else ("inline", "raw")
 
 
-def _integer(bits: int, *, signed: bool) -> Element:
-    name = f"{'i' if signed else 'ui'}{bits}"
-    info = np.iinfo(f"{'int' if signed else 'uint'}{bits}")
-    # the third one is not a number of f64, if the type is large enough
-    numbers = (info.min, info.max, min(2**53 + 1, info.max - 2), 1)
-    array = np.array(numbers, info.dtype)
-    return Element(name, info.dtype, tuple(array), "not")
+# Name, type of numpy, and numbers. The third integer of 64 bits is not a number of f64.
+_TABLE = """\
+i1 bool 1 0 0 1
+i8 int8 -128 127 125 1
+i16 int16 -32768 32767 32765 1
+i32 int32 -2147483648 2147483647 2147483645 1
+i64 int64 -9223372036854775808 9223372036854775807 9007199254740993 1
+ui8 uint8 0 255 253 1
+ui16 uint16 0 65535 65533 1
+ui32 uint32 0 4294967295 4294967293 1
+ui64 uint64 0 18446744073709551615 9007199254740993 1
+f16 float16 0.1 -2.5 inf nan
+bf16 bfloat16 0.1 -2.5 inf nan
+f32 float32 0.1 -2.5 inf nan
+f64 float64 0.1 -2.5 inf nan
+f8E5M2 float8_e5m2 0.1 -2.5 inf nan
+f8E4M3FN float8_e4m3fn 0.1 -2.5 448 nan
+f8E5M2FNUZ float8_e5m2fnuz 0.1 -2.5 64 nan
+f8E4M3FNUZ float8_e4m3fnuz 0.1 -2.5 64 nan
+cf64 complex64 1+2j 0.1-1j 3 0
+cf128 complex128 1+2j 0.1-1j 3 0
+"""
+_IN_MLIR = {"cf64": "complex<f32>", "cf128": "complex<f64>"}
 
 
-def _float(name: str, dtype: Any, *numbers: float) -> Element:
-    return Element(name, dtype, numbers or (0.1, -2.5, np.inf, np.nan), "negate")
+def _element(name: str, type_: str, *words: str) -> Element:
+    dtype = np.dtype(getattr(ml_dtypes, type_, type_))
+    number = {"b": int, "i": int, "u": int, "c": complex}.get(dtype.kind, float)
+    array = np.array([number(word) for word in words], object).astype(dtype)
+    return Element(name, array, _IN_MLIR.get(name, name))
 
 
-ELEMENTS = {
-    element.name: element
-    for element in (
-        Element("i1", np.bool_, (True, False, False, True), "not"),
-        *(_integer(bits, signed=True) for bits in (8, 16, 32, 64)),
-        *(_integer(bits, signed=False) for bits in (8, 16, 32, 64)),
-        _float("f16", np.float16),
-        _float("bf16", ml_dtypes.bfloat16),
-        _float("f32", np.float32),
-        _float("f64", np.float64),
-        _float("f8E5M2", ml_dtypes.float8_e5m2),
-        _float("f8E4M3FN", ml_dtypes.float8_e4m3fn, 0.1, -2.5, 448, np.nan),
-        _float("f8E5M2FNUZ", ml_dtypes.float8_e5m2fnuz, 0.1, -2.5, 64, np.nan),
-        _float("f8E4M3FNUZ", ml_dtypes.float8_e4m3fnuz, 0.1, -2.5, 64, np.nan),
-        Element(
-            "cf64", np.complex64, (1 + 2j, 0.1 - 1j, 3, 0), "negate", "complex<f32>"
-        ),
-        Element(
-            "cf128", np.complex128, (1 + 2j, 0.1 - 1j, 3, 0), "negate", "complex<f64>"
-        ),
-    )
-}
+ELEMENTS = {line.split()[0]: _element(*line.split()) for line in _TABLE.splitlines()}
 
 
 def number_text(number: Any) -> str:
@@ -127,51 +126,33 @@ def value(element: Element, array: Array, way: str, folder: Path, name: str) -> 
     return f"{type_}=@{name}.bin"
 
 
-def write_recipe(
-    folder: Path, name: str, element: Element, head: str, run: dict[str, Any]
-) -> None:
-    """Write a recipe that runs the program of an element type. `head` has the keys
-    `compiler` and `target`.
-    """
-    (folder / f"{element.name}.mlir").write_text(element.program)
-    # JSON is YAML
-    keys = "".join(f"  {key}: {json.dumps(text)}\n" for key, text in run.items())
-    (folder / f"{name}.yaml").write_text(
-        f"name: {name}\ninput: {element.name}.mlir\n{head}run:\n{keys}"
-    )
+def in_all_ways(element: Element, array: Array, folder: Path, name: str) -> list[str]:
+    """Return a value of a recipe in all ways of its type."""
+    start = f"{element.name}-{name}"
+    return [value(element, array, way, folder, start) for way in element.ways]
 
 
 def write_matrix(folder: Path, names: list[str], head: str, rev: str) -> list[str]:
     """Write three recipes for each element type, which give an argument in every way
     and expect results in every way, from a reference, and one that is wrong. Return the
-    names of the latter.
+    names of the latter. `head` has the keys `compiler` and `target`.
     """
-    wrong = []
     for element in map(ELEMENTS.__getitem__, names):
-        start = element.name.lower()
-        array, result = element.array, element.result
-        other = result.copy()
-        other[0] = array[0]  # negated or inverted, it is another number
-        assert other[0] != result[0]
-
-        def values(name: str, *arrays: Array, element: Element = element) -> list[str]:
-            return [
-                value(element, array, way, folder, f"{element.name}-{name}-{number}")
-                for number, (way, array) in enumerate(
-                    zip(element.ways, arrays, strict=True)
-                )
-            ]
-
-        count = len(element.ways)
-        inputs = {"inputs": values("in", *[array] * count)}
-        right = values("out", *[result] * count)
-        off = values("off", *[result] * (count - 1), other)
-        wrong.append(f"{start}-wrong")
-        runs = {
-            f"{start}-expected": {"expected": right},
-            f"{start}-reference": {"reference": {"toolchain": rev}},
-            wrong[-1]: {"expected": off},
-        }
-        for name, run in runs.items():
-            write_recipe(folder, name, element, head, inputs | run)
-    return wrong
+        (folder / f"{element.name}.mlir").write_text(element.program)
+        other = element.result.copy()
+        other[0] = element.array[0]  # negated or inverted, it is another number
+        assert other[0] != element.result[0]
+        inputs = in_all_ways(element, element.array, folder, "in")
+        right = in_all_ways(element, element.result, folder, "out")
+        off = in_all_ways(element, other, folder, "off")
+        for kind, run in {
+            "expected": {"expected": right},
+            "reference": {"reference": {"toolchain": rev}},
+            "wrong": {"expected": [*right[:-1], off[-1]]},
+        }.items():
+            name = f"{element.name.lower()}-{kind}"
+            keys = json.dumps({"inputs": inputs, **run})  # JSON is YAML
+            (folder / f"{name}.yaml").write_text(
+                f"name: {name}\ninput: {element.name}.mlir\n{head}run: {keys}\n"
+            )
+    return [f"{name.lower()}-wrong" for name in names]

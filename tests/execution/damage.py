@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-import random
 from pathlib import Path
+from random import Random
 
 import pytest
 
 
-def _flipped(data: bytes) -> bytes:
-    place = random.Random(len(data))
+def flipped(data: bytes, random: Random) -> bytes:
+    """Return bytes with one flipped bit, or none of none."""
     changed = bytearray(data)
-    changed[place.randrange(len(data))] ^= 1 << place.randrange(8)
+    if data:
+        changed[random.randrange(len(data))] ^= 1 << random.randrange(8)
     return bytes(changed)
 
 
 DAMAGE = {
     "empty": lambda _: b"",
     "half": lambda data: data[: len(data) // 2],
-    "a flipped bit": _flipped,
+    "a flipped bit": lambda data: flipped(data, Random(len(data))),
     "nested": lambda _: b"[" * 100_000,
     "a long number": lambda _: b"9" * 5_000,
     "another type": lambda _: (

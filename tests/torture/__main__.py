@@ -10,19 +10,13 @@ import shutil
 import sys
 import tempfile
 import time
-from functools import partial
+from collections.abc import Sequence
 from pathlib import Path
 
-from tests.torture.attacks import (
-    damaged_files,
-    field_in,
-    full_disk,
-    kills,
-    read_only_home,
-)
+from tests.torture.attacks import attacks_in, field_in
 
 
-def main() -> int:
+def main(words: Sequence[str] | None = None) -> int:
     """Run the attacks and return the exit code."""
     parser = argparse.ArgumentParser(prog="make torture", description=__doc__)
     add = parser.add_argument
@@ -30,25 +24,14 @@ def main() -> int:
     add("--seconds", type=float, default=math.inf, help="start no attack after this")
     add("--seed", type=int, default=int(time.time()), help="of an earlier run")
     add("--only", default="", help="attacks whose name contains this")
-    options = parser.parse_args()
+    options = parser.parse_args(words)
     folder, begun = Path(tempfile.mkdtemp(prefix="torture-")), time.monotonic()
     deadline = begun + options.seconds
     print(f"seed {options.seed}, below {folder}", flush=True)
     print("| attack | times | checks | findings |\n|---|---|---|---|", flush=True)
     with field_in(folder, options.seed) as field:
-        share = max(1, options.kills // len(field.jobs))
-        few = max(1, options.kills // 20)
-        attacks = {
-            f"kill -9 during {name}": partial(kills, field, job, share, deadline)
-            for name, job in field.jobs.items()
-        }
-        attacks |= {
-            "full disk, then space again": partial(full_disk, field, few),
-            "read-only home": partial(read_only_home, field),
-            "damaged files": partial(damaged_files, field, 3 * few),
-        }
         checks = field.checks
-        for name, attack in attacks.items():
+        for name, attack in attacks_in(field, options.kills, deadline).items():
             if options.only not in name or time.monotonic() > deadline:
                 continue
             count, findings = checks.count, len(checks.findings)

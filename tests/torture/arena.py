@@ -23,32 +23,11 @@ from typing import Any
 import psutil
 
 # Numbers and places that differ between two runs with the same answer.
-_VOLATILE = [
-    "seconds",
-    "cpu_seconds",
-    "peak_rss_mb",
-    "cached",
-    "compiles",
-    "probes",
-    "rounds",
-    "oracle_calls",
-    "reports",
-    "reproducer",
-    "artifact_bytes",
-    "metrics",
-    "untestable",
-    "other_failures",
-    "calls",
-    "summary",
-    "evidence",
-    "passes",
-    "tried",
-    "command",
-    "compile_seconds",
-    "started",
-    "obtained",
-    "log",
-]
+_VOLATILE = """
+seconds cpu_seconds peak_rss_mb cached compiles probes rounds oracle_calls reports
+reproducer artifact_bytes metrics untestable other_failures calls summary evidence passes
+tried command compile_seconds started obtained log
+"""
 _LEFTOVERS = (".tmp", "tmp_pack", "tmp_obj", ".taking-", ".writable-", ".corrupt")
 
 
@@ -95,19 +74,11 @@ class Arena:
     checks: Checks
 
     def __post_init__(self) -> None:
-        for path in (self.home, self.temporary):
+        self.home, self.temporary = self.folder / "home", self.folder / "tmp"
+        for name, path in (("TRIAGE_HOME", self.home), ("TMPDIR", self.temporary)):
             path.mkdir(parents=True)
-        more = {"TRIAGE_HOME": str(self.home), "TMPDIR": str(self.temporary)}
-        self.env = self.env | more
+            self.env = {**self.env, name: str(path)}
         self.hold = self.checks.hold
-
-    @property
-    def home(self) -> Path:
-        return self.folder / "home"
-
-    @property
-    def temporary(self) -> Path:
-        return self.folder / "tmp"
 
     def start(self, job: Job) -> subprocess.Popen[bytes]:
         """Start triage in a process group of its own; its output goes to files, so that
@@ -137,8 +108,7 @@ class Arena:
         """
         command = shlex.join(job.command)
         lines = [
-            f"{mount} || exit 77; {command} > {number}.out 2> {number}.err; "
-            f"echo $? > {number}.code"
+            f"{mount} || exit 77; {command} > {number}.out 2> {number}.err; echo $?"
             for number, mount in enumerate(mounts)
         ]
         script = ["unshare", "--mount", "sh", "-c", "\n".join(lines)]
@@ -147,15 +117,12 @@ class Arena:
         )
         if done.returncode != 0:
             return None
-        return [
-            self._answer(
-                number,
-                int((self.folder / f"{number}.code").read_text()),
-                codes,
-                f"{job.name} after {mount}",
-            )
-            for number, (mount, codes) in enumerate(mounts.items())
-        ]
+        answers = []
+        for number, (mount, codes) in enumerate(mounts.items()):
+            code = int(done.stdout.split()[number])
+            what = f"{job.name} after {mount}"
+            answers.append(self._answer(number, code, codes, what))
+        return answers
 
     def _answer(self, number: int, code: int, codes: tuple[int, ...], what: str) -> Any:
         stdout = (self.folder / f"{number}.out").read_text()
@@ -213,24 +180,26 @@ class Arena:
 
     def expect_no_leftovers(self) -> None:
         """Check that no temporary file is left in the home and in the temporary folder."""
-        left = [str(path) for path in self.temporary.iterdir()]
-        left += [str(path) for path in (self.home / "scratch").glob("*")]
-        for parent, folders, names in os.walk(self.home):
-            left += [
-                f"{parent}/{name}"
-                for name in (*folders, *names)
-                if any(mark in name for mark in _LEFTOVERS)
-            ]
-            folders[:] = [name for name in folders if name not in ("source", "build")]
-        self.hold(not left, f"temporary files are left: {left[:8]}")
+        left = [*self.temporary.iterdir(), *(self.home / "scratch").glob("*")]
+        for path in self.home.rglob("*"):
+            within = path.relative_to(self.home).parts[:-1]
+            is_of_build = {"source", "build"}.intersection(within)
+            if not is_of_build and any(mark in path.name for mark in _LEFTOVERS):
+                left.append(path)
+        self.hold(not left, f"temporary files are left: {[*map(str, left[:8])]}")
 
 
 def stable(value: Any) -> Any:
     """Return a JSON value without what differs between two runs."""
     if isinstance(value, dict):
-        items = value.items()
-        return {key: stable(each) for key, each in items if key not in _VOLATILE}
+        kept = value.keys() - _VOLATILE.split()
+        return {key: stable(value[key]) for key in kept}
     return [stable(each) for each in value] if isinstance(value, list) else value
+
+
+def repeated(records: Mapping[str, str]) -> int:
+    """Return how many records have a key that another one has."""
+    return len(records) - len({*records.values()})
 
 
 @dataclass(frozen=True)
@@ -254,8 +223,7 @@ def undisturbed(arena: Arena, job: Job) -> Undisturbed:
     records = arena.records()
     arena.expect_no_process()
     arena.expect_no_leftovers()
-    repeated = len(records) - len(set(records.values()))
-    return Undisturbed(answer, starts, len(records), seconds, repeated)
+    return Undisturbed(answer, starts, len(records), seconds, repeated(records))
 
 
 def killed_round(
@@ -266,7 +234,14 @@ def killed_round(
     """
     if job.after:
         arena.run(job.after)
-    kills, known, before = 0, set(arena.records()), arena.starts()
+    kills, records, before = 0, arena.records(), arena.starts()
+
+    def look_at_records() -> None:
+        nonlocal records
+        known, records = records, arena.records()
+        lost = known.keys() - records.keys()
+        arena.hold(not lost, f"{job.name}: {len(lost)} records are lost")
+
     running = arena.start(job)
     while kills < most:
         try:
@@ -280,25 +255,21 @@ def killed_round(
             running.wait()
         kills += 1
         arena.expect_no_process()
-        lost = known - set(arena.records())
-        arena.hold(not lost, f"{job.name}: {len(lost)} records are lost")
-        known = set(arena.records())
+        look_at_records()
         running = arena.start(job)
     answer = arena.finish(running, job)
-    records = arena.records()
+    look_at_records()
     what = f"{job.name}: after {kills} kills of {job.jobs} at once"
     is_same = answer == model.answer
     arena.hold(is_same, f"{what}: {answer} instead of {model.answer}")
-    arena.hold(known <= set(records), f"{what}: records are lost")
     # Each finished compile has its record; where some runs only name a pass, the same
     # ones are needed as without kills.
     needed = len(records) if model.starts == model.records else model.starts
-    lost_starts = arena.starts() - before - needed
-    arena.hold(lost_starts <= kills * job.jobs, f"{what}: {lost_starts} in vain")
-    repeated = len(records) - len(set(records.values()))
+    in_vain = arena.starts() - before - needed
+    arena.hold(in_vain <= kills * job.jobs, f"{what}: {in_vain} in vain")
     # a pair of a bisect is confirmed again by every run that gets so far
-    allowed = model.repeated * (kills + 1)
-    arena.hold(repeated <= allowed, f"{what}: {repeated} compiled twice, not {allowed}")
+    twice, allowed = repeated(records), model.repeated * (kills + 1)
+    arena.hold(twice <= allowed, f"{what}: {twice} compiled twice, not {allowed}")
     arena.expect_no_process()
     arena.expect_no_leftovers()
     return kills

@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from random import Random
 from typing import Any
 
+from tests.execution.damage import do, flipped
 from tests.fake_releases import FakeReleases, environment, fake_releases, write_case
 from tests.torture.arena import (
     Arena,
@@ -48,17 +49,18 @@ class Field:
         """The commands that are attacked, by name."""
         cases = self.folder / "cases"
         breaks = f"{cases}/breaks.yaml"
-        night = f"nightly {cases} -t 1.6.0 -b 1.1.0 --jobs 1 --bisect --reduce"
-        nightly = Job("nightly", f"{night} --out out")
+        night = (
+            f"nightly {cases} -t 1.6.0 -b 1.1.0 --jobs 1 --bisect --reduce --out out"
+        )
+        nightly = Job("nightly", night)
         run = f"run {cases} -t 1.1.0 -t 1.4.0 -t 1.6.0 --jobs 2"
-        bisect = f"bisect {breaks} --good 1.0.0 --bad 1.7.0 --jobs 1"
-        reduce = f"reduce {breaks} -t 1.6.0 --good 1.1.0 --jobs 1"
+        reduce = f"reduce {breaks} -t 1.6.0 --good 1.1.0 --jobs 1 --out reproducers"
         releases = " ".join(self.releases.versions[:4])
         jobs = (
             Job("run", run, jobs=2),
             nightly,
-            Job("bisect", bisect),
-            Job("reduce", f"{reduce} --out reproducers"),
+            Job("bisect", f"bisect {breaks} --good 1.0.0 --bad 1.7.0 --jobs 1"),
+            Job("reduce", reduce),
             Job("why", f"why {breaks} --budget 1h", codes=(1,), jobs=2),
             Job("install", f"toolchains install {releases}", jobs=4),
             Job("site", "site --out public", after=nightly),
@@ -82,6 +84,22 @@ def field_in(folder: Path, seed: int) -> Iterator[Field]:
         write_case(cases, "breaks", "breaks-5", *words)
         write_case(cases, "back", "breaks-4", "fixed-7", "word")
         yield Field(folder, releases, Random(seed))
+
+
+def attacks_in(
+    field: Field, count: int, deadline: float
+) -> dict[str, Callable[[], int]]:
+    """Return the attacks by name, with `count` kills together."""
+    share, few = max(1, count // len(field.jobs)), max(1, count // 20)
+    attacks: dict[str, Callable[[], int]] = {
+        f"kill -9 during {name}": partial(kills, field, job, share, deadline)
+        for name, job in field.jobs.items()
+    }
+    return attacks | {
+        "full disk, then space again": partial(full_disk, field, few),
+        "read-only home": partial(read_only_home, field),
+        "damaged files": partial(damaged_files, field, 3 * few),
+    }
 
 
 def kills(field: Field, job: Job, count: int, deadline: float) -> int:
@@ -138,14 +156,13 @@ def damaged_files(field: Field, count: int) -> int:
         files = [path for path in arena.home.rglob("*") if is_regular(path)]
         # tests/execution damages the evidence
         path = random.choice([path for path in files if "evidence.db" not in path.name])
-        way, data = random.choice(("flip", "cut", "remove")), path.read_bytes()
+        way = random.choice(("flip", "cut", "remove"))
         if way == "remove":
             path.unlink()
-        elif way == "cut" or not data:
-            path.write_bytes(data[: len(data) // 2])
+        elif way == "cut":
+            do("half", path)
         else:
-            at, bit = random.randrange(len(data)), 1 << random.randrange(8)
-            path.write_bytes(data[:at] + bytes([data[at] ^ bit]) + data[at + 1 :])
+            path.write_bytes(flipped(path.read_bytes(), random))
         for cache in arena.home.glob("evidence.db*"):  # so that compilers are used
             cache.unlink()
         for _ in range(2):
@@ -165,11 +182,9 @@ def _essence(night: Any) -> Any:
     if not night:
         return None
     origins = [
-        (
-            pair["case"],
-            [(each["kind"], each["after"]["name"]) for each in pair["bisections"]],
-        )
+        (pair["case"], origin["kind"], origin["after"]["name"])
         for pair in night["regressed"]
+        for origin in pair["bisections"]
     ]
     sizes = [cluster["size"] for cluster in night["clusters"]]
     return origins, sizes, night["unchanged"], night["partial"]
