@@ -155,12 +155,11 @@ def test_a_command_names_what_it_waits_for_unless_it_is_quiet(
     assert ("classify" in errors) == is_shown
 
 
-def test_a_bar_is_removed_once() -> None:
-    """A reduction finishes its task itself, and when it leaves the block."""
+def test_bars_are_removed() -> None:
     shown = LiveBars()
-    with shown.task("reduce") as task:
-        task.advance()
-        task.finish()
+    with shown.task("bisect"), shown.task("compile", 2) as update:
+        update("compile a", 1)
+        assert [bar.completed for bar in shown.bars.tasks] == [0, 1]
     assert shown.bars.tasks == []
 
 

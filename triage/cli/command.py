@@ -18,6 +18,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, is_dataclass
 from types import UnionType
 from typing import Any, TypeVar, get_type_hints
@@ -30,7 +31,7 @@ from triage.model.outcome import Exit
 from triage.report.document import Block, Document, Table
 from triage.report.formats import FORMATS, VERBOSE, write_report
 from triage.report.printable import printable
-from triage.toolchains.home import Progress, ProgressTask, disk_errors
+from triage.toolchains.home import Progress, Update, disk_errors
 
 R = TypeVar("R")
 _SAME_SIGNAL = 0.3  # seconds within which a second signal belongs to the first
@@ -79,40 +80,29 @@ class LogLines(Errors):
     def __init__(self) -> None:
         self.next = time.monotonic() + _FIRST_LINE
 
-    def task(self, text: str, total: float | None = None) -> ProgressTask:
-        return _Line(self, text, total)
+    @contextmanager
+    def task(self, text: str, total: float | None = None) -> Iterator[Update]:
+        done = 0.0
+
+        def show(now: str = "", amount: float = 0.0) -> None:
+            nonlocal text, done
+            text = now or text
+            done += amount
+            if time.monotonic() >= self.next:
+                self.next = time.monotonic() + _LOG_INTERVAL
+                is_count = total and total != 1
+                print_stderr(f"{text}  {done:g}/{total:g}" if is_count else text)
+
+        first = threading.Timer(_FIRST_LINE, show)
+        first.daemon = True
+        first.start()
+        try:
+            yield show
+        finally:
+            first.cancel()
 
     def note(self, text: str) -> None:
         print_stderr(text)
-
-
-class _Line(ProgressTask):
-    def __init__(self, log: LogLines, text: str, total: float | None) -> None:
-        self._log = log
-        self._text = text
-        self._total = total
-        self._done = 0.0
-        self._first = threading.Timer(_FIRST_LINE, self._show)
-        self._first.daemon = True
-        self._first.start()
-
-    def advance(self, amount: float = 1.0) -> None:
-        self._done += amount
-        self._show()
-
-    def describe(self, text: str) -> None:
-        self._text = text
-        self._show()
-
-    def finish(self) -> None:
-        self._first.cancel()
-
-    def _show(self) -> None:
-        if time.monotonic() >= self._log.next:
-            self._log.next = time.monotonic() + _LOG_INTERVAL
-            is_count = self._total and self._total != 1
-            count = f"  {self._done:g}/{self._total:g}" if is_count else ""
-            print_stderr(self._text + count)
 
 
 class LiveBars(Progress):
@@ -127,32 +117,23 @@ class LiveBars(Progress):
         columns = (text, BarColumn(12), TimeElapsedColumn())
         self.bars = Progress(*columns, console=console_for(sys.stderr), transient=True)
 
-    def task(self, text: str, total: float | None = None) -> ProgressTask:
+    @contextmanager
+    def task(self, text: str, total: float | None = None) -> Iterator[Update]:
         self.bars.start()
-        return _Bar(self.bars, self.bars.add_task(text, total=total))
+        number = self.bars.add_task(text, total=total)
+        try:
+            yield lambda text, amount: self.bars.update(
+                number, description=text, advance=amount
+            )
+        finally:
+            self.bars.remove_task(number)
+            if not self.bars.tasks:
+                self.bars.stop()
 
     def note(self, text: str) -> None:
         self.bars.console.print(text)
 
     error = note
-
-
-@dataclass
-class _Bar(ProgressTask):
-    bars: Any
-    number: int
-
-    def advance(self, amount: float = 1.0) -> None:
-        self.bars.advance(self.number, amount)
-
-    def describe(self, text: str) -> None:
-        self.bars.update(self.number, description=text)
-
-    def finish(self) -> None:
-        if self.number in self.bars.task_ids:
-            self.bars.remove_task(self.number)
-        if not self.bars.tasks:
-            self.bars.stop()
 
 
 @dataclass(frozen=True)

@@ -318,9 +318,9 @@ class Benchmark:
     def _measure_in_turn(self, engine: Engine, end: float) -> None:
         base = self.rows(self.baseline)
         undecided = [row for row in self.series if row.program]
-        with engine.progress.task("measure") as task:
+        with engine.progress.task("measure") as update:
             for samples_taken in measure_in_turn(undecided, end, _GRACE):
-                task.describe(f"measure  round {samples_taken + 1}")
+                update(f"measure  round {samples_taken + 1}", 0)
                 if samples_taken not in LOOKS:
                     continue
                 noisy = set()

@@ -149,11 +149,10 @@ class Engine:
         if not jobs:
             return
         first = f"{what}  {jobs[0].name}"
-        with self.progress.task(first, total=len(jobs)) as progress:
+        with self.progress.task(first, total=len(jobs)) as update:
             for probe in self._probes(jobs):
                 name = f"{probe.case.name} on {probe.revision.name}"
-                progress.advance()
-                progress.describe(f"{what}  {name}")
+                update(f"{what}  {name}", 1)
                 if not probe.cached and probe.measured.seconds > 0:
                     self.compiles += 1
                 yield probe

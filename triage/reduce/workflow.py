@@ -86,7 +86,7 @@ def reduce_case(
         case = compiler.compared_with(case, good.revision.name)
     with ExitStack() as stack:
         task = engine.progress.task(f"reduce  {name}: the original")
-        stack.callback(task.finish)
+        update = stack.enter_context(task)
         try:
             baseline = measure_baseline(engine, case, bad, good)
             prepared = engine.inputs.input_of(baseline.case, baseline.bad)
@@ -100,9 +100,8 @@ def reduce_case(
             for step in _passes(problem, form):
                 activity = step.__name__.replace("_", " ")
                 size = f"{problem.current.size} {start.unit}s left"
-                task.describe(f"reduce  {name}: {activity}, {size}")
+                update(f"reduce  {name}: {activity}, {size}", 0)
                 problem.run(step)
-            task.finish()
             reduction = _probe_smallest(test, case, start, problem.current, folder)
         except NotReducibleError as error:
             return Reduction(case, error.answer, error.probes)

@@ -16,7 +16,7 @@ from hashlib import blake2b
 from itertools import groupby
 from operator import attrgetter
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Self
+from typing import IO, TYPE_CHECKING, Any
 
 from triage.model.errors import EnvironmentFailure, Interrupted
 
@@ -255,33 +255,21 @@ def pause(stop: threading.Event, seconds: float) -> None:
         raise Interrupted("stopped")
 
 
-class ProgressTask:
-    """A task in progress. Its bar is removed at the end of a `with` block. Any thread
-    may call its methods.
-    """
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.finish()
-
-    def advance(self, amount: float = 1.0) -> None:
-        """Count `amount` more of the total as done."""
-
-    def describe(self, text: str) -> None:
-        """Replace the text next to the bar."""
-
-    def finish(self) -> None:
-        """Remove the bar."""
+Update = Callable[[str, float], object]
+"""Replaces the text next to a bar, and counts an amount more of its total as done. Any
+thread may call it.
+"""
 
 
 class Progress:
-    """Shows tasks and notes."""
+    """Shows tasks and notes; this one shows nothing."""
 
-    def task(self, text: str, total: float | None = None) -> ProgressTask:  # noqa: ARG002 - nothing is shown
-        """Show a new bar. `total` is the sum of all amounts, if it is known."""
-        return ProgressTask()
+    @contextmanager
+    def task(self, text: str, total: float | None = None) -> Iterator[Update]:  # noqa: ARG002 - nothing is shown
+        """Show a bar during a `with` block. `total` is the sum of all amounts, if it is
+        known.
+        """
+        yield lambda _text, _amount: None
 
     def note(self, text: str) -> None:
         """Print a line that stays."""

@@ -176,14 +176,15 @@ class Web:
                     f"{name} at {host_of(url)} has {total / _MIB:.0f} MiB"
                 )
             progress = self.workspace.progress
+            label = f"download {name} (MiB)"
             with (
-                progress.task(f"download {name} (MiB)", total / _MIB or None) as task,
+                progress.task(label, total / _MIB or None) as update,
                 disk_errors(f"download {name}"),
                 target.open("wb") as sink,
             ):
                 for part in self._parts(response, max_bytes):
                     sink.write(part)
-                    task.advance(len(part) / _MIB)
+                    update(label, len(part) / _MIB)
 
     @contextmanager
     def _response(
