@@ -25,7 +25,7 @@ import triage.report
 from triage.bisect.history import KnownReleases
 from triage.classify import ClassifiedLog, packaged_rules
 from triage.cli.app import every_command
-from triage.compilers.registry import Families, recipe_families
+from triage.compilers.registry import Families, RecipesByFamily
 from triage.model.fields import printed_keys
 from triage.model.outcome import MEANINGS
 from triage.recipes.recipe import recipe_json_schema
@@ -153,7 +153,7 @@ def exit_codes_page() -> str:
 
 def recipe_page() -> str:
     """Return the JSON Schema of a recipe."""
-    schema = json.dumps(recipe_json_schema(recipe_families()), indent=2)
+    schema = json.dumps(recipe_json_schema(RecipesByFamily()), indent=2)
     return (
         "# Recipe keys\n\n[Write a recipe](../how-to/recipes.md) explains the keys. This is the JSON Schema that "
         f"`triage recipe schema` prints, for editors.\n\n```json\n{schema}\n```\n"

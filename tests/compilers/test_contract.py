@@ -14,7 +14,7 @@ import triage
 from tests.compilers.contract import CHECKS, Contract, Sample
 from tests.conftest import ROOT
 from tests.programs import write_program
-from triage.compilers.registry import recipe_families
+from triage.compilers.registry import RecipesByFamily
 
 SCALE = """
 func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
@@ -74,7 +74,7 @@ options: {num_warps: 4}""",
 
 
 def test_every_family_has_a_sample() -> None:
-    assert set(SAMPLES) == set(recipe_families())
+    assert set(SAMPLES) == set(RecipesByFamily())
 
 
 def test_no_other_package_names_a_family() -> None:

@@ -26,7 +26,7 @@ from triage.classify.rules import check_rules
 from triage.cli.interactive_bisect import read_journal
 from triage.compilers.pasted_text import RecipeRequest
 from triage.compilers.recipe_start import start_from_text
-from triage.compilers.registry import recipe_families
+from triage.compilers.registry import RecipesByFamily
 from triage.execution.cache import Record, ResultCache
 from triage.mlir.fingerprint import DumpReader
 from triage.mlir.generic_form import UnparsableError, parse_module, print_module
@@ -54,7 +54,7 @@ def recipe(data: bytes, folder: Path) -> object:
     """A problem is a sentence on one line of the file."""
     path = _file(data, folder, "recipe.yaml")
     try:
-        cases = load_recipes([path], recipe_families())
+        cases = load_recipes([path], RecipesByFamily())
     except BadFiles as error:
         for problem in error.problems:
             assert problem.message.endswith((".", "?"))

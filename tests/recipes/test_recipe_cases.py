@@ -16,7 +16,7 @@ from jsonschema import Draft202012Validator
 from tests.conftest import ROOT
 from tests.recipes.conftest import BASE, Loaded
 from tests.recipes.loading import load_recipes
-from triage.compilers.registry import recipe_families
+from triage.compilers.registry import RecipesByFamily
 from triage.model.errors import BadFiles
 from triage.recipes.recipe import recipe_json_schema
 
@@ -98,7 +98,7 @@ def test_test_data_beside_a_model_is_run(zoo: Path, loaded: Loaded) -> None:
 
 
 def test_the_schema_describes_every_key_and_fits_recipes() -> None:
-    schema = recipe_json_schema(recipe_families())
+    schema = recipe_json_schema(RecipesByFamily())
     assert json.loads(json.dumps(schema)) == schema
     Draft202012Validator.check_schema(schema)
     validator = Draft202012Validator(schema)

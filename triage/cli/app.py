@@ -10,6 +10,7 @@ import re
 import shlex
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from pkgutil import resolve_name
 from typing import Any
@@ -64,6 +65,7 @@ def _stubs() -> dict[str, Any]:
     }
 
 
+@dataclass
 class _Value:
     """Reads the value of one option or argument: texts and paths as they are.
 
@@ -71,11 +73,10 @@ class _Value:
     which takes longer than to import typer.
     """
 
-    def __init__(self, described: Any) -> None:
-        self._described = described
+    described: Any
 
     def coerce(self, value: Any, param: Any, ctx: Any) -> Any:
-        kind = self._described.annotation
+        kind = self.described.annotation
         if value is None:
             if param.multiple or param.nargs == -1:
                 return ()
@@ -88,7 +89,7 @@ class _Value:
             return list(map(Path, value))
         from typer._coercion import build_runtime_param
 
-        return build_runtime_param(self._described).coerce(value, param, ctx)
+        return build_runtime_param(self.described).coerce(value, param, ctx)
 
 
 typer.core.build_runtime_param = _Value  # type: ignore[assignment,attr-defined]

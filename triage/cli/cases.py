@@ -143,7 +143,10 @@ def open_engine_for(
     The recipes of the cases may describe further compiler families. dry: install,
     download and compile nothing.
     """
-    cluster = _cluster(executor or os.environ.get("TRIAGE_EXECUTOR") or "local", jobs)
+    executor = executor or os.environ.get("TRIAGE_EXECUTOR") or "local"
+    cluster = None
+    if executor != "local":
+        cluster = _cluster(executor, jobs)
     return open_engine(
         cases,
         jobs=jobs,
@@ -157,13 +160,10 @@ def open_engine_for(
 
 def _cluster(
     executor: str, jobs: int | None
-) -> Callable[[ToolchainRegistry], DaskCluster] | None:
-    """Return a function that opens the cluster of an executor; None for this machine.
-
-    Raises BadInput for another text, and without the packages of a cluster.
+) -> Callable[[ToolchainRegistry], DaskCluster]:
+    """Return a function that opens the cluster of an executor. Raises BadInput for
+    another text, and without the packages of a cluster.
     """
-    if executor == "local":
-        return None
     name, _, address = executor.partition(":")
     if name != "dask":
         raise BadInput(f"--executor {executor!r}: write local, dask or dask:ADDRESS")

@@ -204,40 +204,17 @@ def flag(names: str, text: str) -> Any:
 
 
 def option(
-    metavar: str, text: str, *names: str, default: Any = ..., **checks: float
+    metavar: str, text: str, *names: str, default: Any = ..., **checks: Any
 ) -> Any:
     """Return an option that takes a value. `names` are its spellings where they are not
     the parameter's name.
     """
-    return typer.Option(default, *names, metavar=metavar, help=text, **checks)  # type: ignore[arg-type]
+    return typer.Option(default, *names, metavar=metavar, help=text, **checks)
 
 
 def toolchain_option(text: str, default: Any = ...) -> Any:
     """Return the option --toolchain."""
     return option("REV", text, "--toolchain", "-t", default=default)
-
-
-def duration_option(text: str) -> Any:
-    """Return an option that takes a duration such as 45m, as seconds."""
-    return typer.Option(None, metavar="DURATION", parser=_seconds, help=text)
-
-
-def format_option(*names: str) -> Any:
-    """Return the option --format."""
-
-    def check(name: str) -> str:
-        if name not in names:
-            raise typer.BadParameter(f"{name!r} is not one of {', '.join(names)}")
-        return name
-
-    return typer.Option(
-        "text",
-        "--format",
-        "-f",
-        metavar="|".join(names),
-        callback=check,
-        help="Print the report in this format.",
-    )
 
 
 def _seconds(text: str) -> float:
@@ -249,6 +226,9 @@ def _seconds(text: str) -> float:
         raise typer.BadParameter(str(error)) from error
 
 
+# Takes a duration such as 45m, as seconds.
+duration_option = functools.partial(option, "DURATION", default=None, parser=_seconds)
+_FORMAT = ("--format", "-f")
 PATHS = argument(
     "PATH", "Recipes, folders of recipes, programs, or texts such as a pasted issue."
 )
@@ -295,16 +275,23 @@ JOBS = option(
 )
 
 
-def command(function: Callable[..., Reply], *formats: str) -> Callable[..., None]:
+def command(
+    function: Callable[..., Reply], formats: Sequence[str] = ()
+) -> Callable[..., None]:
     """Make a function a command: write the reply that it returns in the format of
     --format, end with its exit code, and print its errors.
 
     A parameter that is a dataclass stands for the options that are its fields, and
     `app` for the options of the program. formats: those that only this reply has.
     """
+    names = [*FORMATS, *formats]
+    text = "Print the report in this format."
 
     @functools.wraps(function)
     def run(context: typer.Context, output: str, **given: Any) -> None:
+        if output not in names:
+            problem = f"{output!r} is not one of {', '.join(names)}"
+            raise typer.BadParameter(problem, param_hint=_FORMAT)
         if output == "text" and context.obj.verbose:
             output = VERBOSE
         more = ["--resume"] if given.get("interactive") else []
@@ -313,17 +300,20 @@ def command(function: Callable[..., Reply], *formats: str) -> Callable[..., None
 
     shown = [
         *_options(function),
-        _parameter("context", typer.Context),
-        _parameter("output", str, default=format_option(*FORMATS, *formats)),
+        _parameter("context", annotation=typer.Context),
+        _parameter(
+            "output",
+            annotation=str,
+            default=option("|".join(names), text, *_FORMAT, default="text"),
+        ),
     ]
     run.__annotations__ = {}  # typer prefers these
     run.__signature__ = inspect.Signature(shown)  # type: ignore[attr-defined]
     return run
 
 
-def junit_command(function: Callable[..., Reply]) -> Callable[..., None]:
-    """Make a function a command whose reply also has the format junit."""
-    return command(function, "junit")
+junit_command = functools.partial(command, formats=["junit"])
+_parameter = functools.partial(inspect.Parameter, kind=inspect.Parameter.KEYWORD_ONLY)
 
 
 def _options(function: Callable[..., object]) -> Iterator[inspect.Parameter]:
@@ -340,14 +330,9 @@ def _options(function: Callable[..., object]) -> Iterator[inspect.Parameter]:
         elif name != "app":
             if isinstance(kind, UnionType) and declared.default is ...:
                 declared.default = None
-            yield _parameter(name, kind, default=declared)
+            yield _parameter(name, annotation=kind, default=declared)
     for group in groups:
         yield from _options(group)
-
-
-def _parameter(name: str, kind: object, **default: object) -> inspect.Parameter:
-    keyword = inspect.Parameter.KEYWORD_ONLY
-    return inspect.Parameter(name, keyword, annotation=kind, **default)
 
 
 def _call(function: Callable[..., Any], given: Mapping[str, Any]) -> Any:

@@ -25,7 +25,7 @@ from triage.compilers.recipe_start import (
     start_from_file,
     start_from_text,
 )
-from triage.compilers.registry import recipe_families
+from triage.compilers.registry import RecipesByFamily
 from triage.model.errors import BadFiles, BadInput
 from triage.model.revision import FamilyRef
 from triage.processes.sealing import is_sealing
@@ -82,7 +82,7 @@ class StartedRecipe:
             for written, text in texts.items():
                 written.write_text(text, encoding="utf-8")
         try:
-            load_recipes([path], recipe_families())
+            load_recipes([path], RecipesByFamily())
         except BadFiles:
             for written in texts:
                 written.unlink()
@@ -210,7 +210,7 @@ def recipe_for(
 
 def program_suffixes() -> list[str]:
     """Return how the names of programs end."""
-    families = recipe_families().values()
+    families = RecipesByFamily().values()
     return sorted({suffix for family in families for suffix in family.inputs})
 
 

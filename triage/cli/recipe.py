@@ -32,7 +32,7 @@ from triage.cli.command import (
 )
 from triage.cli.program import request_for, start_recipe
 from triage.compilers.pasted_text import RecipeRequest
-from triage.compilers.registry import recipe_families, suite_reader
+from triage.compilers.registry import RecipesByFamily, suite_reader
 from triage.execution.task import ProbeJob
 from triage.model.case import Case
 from triage.model.errors import BadFiles, BadInput
@@ -90,7 +90,7 @@ def validate(paths: list[Path] = PATHS) -> Reply:
 @command
 def schema() -> Reply:
     """Print the JSON Schema of recipe files, for editors, whatever the format."""
-    text = json.dumps(recipe_json_schema(recipe_families()), indent=2)
+    text = json.dumps(recipe_json_schema(RecipesByFamily()), indent=2)
     return Reply(lambda _: typer.echo(text))
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from triage.compilers.base import Compiler
 from triage.model.case import Case
 from triage.model.revision import FamilyRef
-from triage.recipes.recipe import RecipeFamilies, RecipeFamily
+from triage.recipes.recipe import RecipeFamily
 
 if TYPE_CHECKING:
     from triage.compilers.iree.suite import IreeSuites
@@ -100,7 +100,7 @@ def load_cases(paths: Sequence[Path]) -> tuple[Case, ...]:
     """
     from triage.recipes.loader import load_recipes  # slow to import
 
-    cases = load_recipes(paths, recipe_families(), failure_names)
+    cases = load_recipes(paths, RecipesByFamily(), failure_names)
     for file in dict.fromkeys(case.rules for case in cases if case.rules):
         from triage.classify import load_rules  # slow to import
 
@@ -108,9 +108,9 @@ def load_cases(paths: Sequence[Path]) -> tuple[Case, ...]:
     return cases
 
 
-class _RecipeFamilies(Mapping[str, RecipeFamily]):
-    """What recipes of each family may contain. A family is imported when it is looked
-    up.
+class RecipesByFamily(Mapping[str, RecipeFamily]):
+    """What recipes of each family may contain. The default family is the first; one is
+    imported when it is looked up.
     """
 
     def __getitem__(self, name: str) -> RecipeFamily:
@@ -123,13 +123,6 @@ class _RecipeFamilies(Mapping[str, RecipeFamily]):
 
     def __len__(self) -> int:
         return len(_CLASSES)
-
-
-def recipe_families() -> RecipeFamilies:
-    """Return what recipes may contain, by the family under `compiler`; the default
-    family is the first.
-    """
-    return _RecipeFamilies()
 
 
 def recipe_starters() -> dict[str, RecipeStarter]:

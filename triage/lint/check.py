@@ -12,9 +12,9 @@ from pathlib import Path
 from triage.compilers.base import LintedCase, LintFinding, Severity
 from triage.compilers.registry import (
     DEFAULT_FAMILY,
+    RecipesByFamily,
     family_of,
     load_cases,
-    recipe_families,
 )
 from triage.execution.engine import Engine
 from triage.execution.mlir_tools import Reader
@@ -82,7 +82,7 @@ def cases_to_lint(paths: Sequence[Path]) -> list[Case]:
     """Return the cases of recipes whose compiler has lint rules, and one case for each
     program. Raises BadInput if a program is not one, or no case can be linted.
     """
-    family = recipe_families()[DEFAULT_FAMILY]
+    family = RecipesByFamily()[DEFAULT_FAMILY]
     programs = [
         path for path in paths if not path.is_dir() and path.suffix not in _RECIPES
     ]

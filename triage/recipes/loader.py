@@ -135,9 +135,8 @@ def _cases_of_document(
     _check_placeholders(document, matrix, (*SECTIONS, *family.sections))
     cases: list[Case] = []
     for choice in _choices(document, matrix):
-        recipe = validate_document(
-            document, family.keys, _with_choice(data, choice), context
-        )
+        filled = _with_choice(data, choice) if choice else data
+        recipe = validate_document(document, family.keys, filled, context)
         if recipe is None:
             continue
         for name, path in matching_files(folder, recipe.input):
@@ -232,7 +231,7 @@ def _with_choice(data: Any, choice: Choice) -> Any:
         return {key: _with_choice(value, choice) for key, value in data.items()}
     if isinstance(data, list):
         return [_with_choice(value, choice) for value in data]
-    if isinstance(data, str) and choice:
+    if isinstance(data, str):
         return _PLACEHOLDER.sub(lambda match: choice.get(match[1], match[0]), data)
     return data
 

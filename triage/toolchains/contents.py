@@ -16,6 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache
 from hashlib import sha256
+from operator import attrgetter
 from pathlib import Path
 
 from triage.compilers.base import Needs
@@ -32,6 +33,7 @@ _NOT_CONTENT = {"__pycache__", ".git", ".lock"}
 _COARSEST_TIME = 2_000_000_000
 _LARGE = 1 << 20  # bytes, which take longer to read than a stored digest
 _State = tuple[int, ...]
+_state = attrgetter("st_size", "st_mtime_ns", "st_ctime_ns", "st_mode", "st_ino")
 
 
 @dataclass(frozen=True)
@@ -138,11 +140,6 @@ def file_states(path: Path) -> Iterator[tuple[str, _State]]:
                 file_status = os.stat(file)  # noqa: PTH116 - as above
                 if stat.S_ISREG(file_status.st_mode):
                     yield file[len(str(path)) + 1 :], _state(file_status)
-
-
-def _state(status: os.stat_result) -> _State:
-    times = status.st_mtime_ns, status.st_ctime_ns
-    return status.st_size, *times, status.st_mode, status.st_ino
 
 
 def state_digest(paths: Iterable[Path]) -> str:
