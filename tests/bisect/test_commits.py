@@ -12,7 +12,7 @@ from tests.bisect import letters
 from tests.bisect.clones import EverySource, request_in, use_sources
 from tests.fake_engine import FakeEngine
 from tests.git_history.history import History
-from triage.bisect.releases import bisect_between, plan
+from triage.bisect.releases import bisect_between, plan_search
 from triage.bisect.result import Answer, Bisection, BisectKind
 from triage.bisect.search import Search
 from triage.model.errors import BadInput, EnvironmentFailure, Unobtainable
@@ -66,7 +66,7 @@ def test_a_culprit_is_described_and_what_cannot_change_the_compiler_is_no_candid
 
 def obtained(straight: Straight) -> Path:
     """Obtain the compiler of the fifth candidate."""
-    search = plan(*all_commits(straight))
+    search = plan_search(*all_commits(straight))
     assert isinstance(search, Search)
     obtain = search.line.candidates[4].ref.obtain
     assert obtain

@@ -11,7 +11,7 @@ import pytest
 from tests.bisect.letters import HistoryEngine, case_named, index_of
 from tests.execution.invented_programs import Machine
 from triage.bisect.line import BisectRequest
-from triage.bisect.releases import measuring
+from triage.bisect.releases import metric_request
 from triage.execution.in_turn import MIN_SAMPLES
 from triage.execution.number_judge import Metric, NumberJudge, engine_with_judge
 from triage.execution.task import ProbeJob
@@ -105,12 +105,14 @@ REQUEST = BisectRequest(HistoryEngine("PF"), CASE)  # type: ignore[arg-type]
 
 
 def test_a_limit_is_a_threshold_of_the_case() -> None:
-    with measuring(REQUEST, "1.0.0", "1.1.0", "artifact_bytes", 9.0, 1.0) as measured:
+    with metric_request(
+        REQUEST, "1.0.0", "1.1.0", "artifact_bytes", 9.0, 1.0
+    ) as measured:
         assert measured.case.thresholds == (("artifact_bytes", 9.0),)
-    with measuring(REQUEST, None, None, None, None, 1.0) as measured:
+    with metric_request(REQUEST, None, None, None, None, 1.0) as measured:
         assert measured is REQUEST
     # without good and bad, or for a time, it says nothing
     for after, metric in ((None, "artifact_bytes"), ("1.1.0", "run_seconds")):
-        limited = measuring(REQUEST, "1.0.0", after, metric, 9.0, 1.0)
+        limited = metric_request(REQUEST, "1.0.0", after, metric, 9.0, 1.0)
         with pytest.raises(BadInput, match=r"--good|--above"), limited:
             pass

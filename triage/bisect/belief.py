@@ -20,8 +20,8 @@ from itertools import accumulate, pairwise
 from typing import NamedTuple
 
 # one probe in twelve may be wrong, as if that had been seen in twenty
-_WRONG = 0.08 * 20
-_RIGHT = 0.92 * 20
+_PRIOR_WRONG = 0.08 * 20
+_PRIOR_RIGHT = 0.92 * 20
 _SURE = 0.995  # probability of a culprit
 _FLAKY = 0.2  # rate of wrong probes that is assumed at least, once probes disagree
 # log odds for the side of a candidate, with which chance proves a wrong one seldom
@@ -29,9 +29,9 @@ _FLAKY = 0.2  # rate of wrong probes that is assumed at least, once probes disag
 _PROVED = math.log(2 * 5 / (1 - _SURE))
 _HIGHEST_RATES = 0.9  # of both ends; with more, no number of probes tells them apart
 _END_PROBES = 10  # that tell how often an end is wrong
-_WINDOW = 6  # failing probes, which chance seldom makes of a revision that passes
-_LONG = 22  # probes, of which one shows a failure of one run in ten, nearly always
-_CHEAP = 0.2  # of all weight: so far off the middle is a probe that costs nothing
+_WINDOW_PROBES = 6  # failures, which chance seldom makes of a revision that passes
+_LONG_PROBES = 22  # of which one nearly always shows a failure of one run in ten
+_COST_WEIGHT = 0.2  # of all weight: so far off the middle is a probe that costs nothing
 
 
 class Tally(NamedTuple):
@@ -61,7 +61,7 @@ class Belief:
     tallies: Mapping[int, Tally]
     closed: Collection[int] = ()
     """Candidates that cannot be probed."""
-    again: int = 3
+    repeats: int = 3
     """How often each of a pair is probed again while no probe contradicts another."""
 
     @property
@@ -77,7 +77,7 @@ class Belief:
         return any(tally.is_mixed for tally in self.tallies.values())
 
     @cached_property
-    def tested(self) -> list[int]:
+    def decided(self) -> list[int]:
         """The candidates between the ends that were good or bad."""
         return [
             index
@@ -93,7 +93,7 @@ class Belief:
         if self.is_doubtful:
             return 0, self.last
         high = self.last
-        for index in reversed(self.tested):
+        for index in reversed(self.decided):
             if self.tallies[index].good:
                 return index, high
             high = index
@@ -112,11 +112,11 @@ class Belief:
 
     def _weigh(self, odds: Sequence[float]) -> list[float]:
         """Weigh each step by the probes: those before it should be good."""
-        good_after = sum(self.tallies[index].good for index in self.tested)
-        bad_after = sum(self.tallies[index].bad for index in self.tested)
+        good_after = sum(self.tallies[index].good for index in self.decided)
+        bad_after = sum(self.tallies[index].bad for index in self.decided)
         good_before = bad_before = 0
         logs = [_log_chance(good_after, bad_after)]
-        for index in self.tested:
+        for index in self.decided:
             good, bad, _ = self.tallies[index]
             good_before, bad_before = good_before + good, bad_before + bad
             good_after, bad_after = good_after - good, bad_after - bad
@@ -125,7 +125,7 @@ class Belief:
                 + _log_chance(good_after, bad_after)
             )
         weighed = []
-        edges = [0, *(index + 1 for index in self.tested), len(odds)]
+        edges = [0, *(index + 1 for index in self.decided), len(odds)]
         for (first, end), log in zip(pairwise(edges), logs, strict=True):
             weighed += [share * math.exp(log - max(logs)) for share in odds[first:end]]
         return weighed
@@ -197,7 +197,7 @@ class Belief:
         return self._probes_of_pair() or self._probes_before_pair(jobs)
 
     def _probes_of_ends(self) -> Mapping[int, int]:
-        """How often are probes wrong?"""
+        """Return probes of the ends that tell how often probes are wrong."""
         if not self.is_doubtful:
             return {}
         good = self.tally(0)
@@ -217,8 +217,8 @@ class Belief:
         chosen: dict[int, int] = {}
 
         def distance_and_cost(index: int, wanted: float) -> float:
-            off = abs(below[index] - wanted)
-            return off + _CHEAP * seconds[index] / longest
+            distance = abs(below[index] - wanted)
+            return distance + _COST_WEIGHT * seconds[index] / longest
 
         for part in range(1, min(jobs, len(self.open_candidates)) + 1):
             wanted = part / (jobs + 1)
@@ -230,31 +230,33 @@ class Belief:
         return dict(sorted(chosen.items()))
 
     def _probes_of_pair(self) -> Mapping[int, int]:
-        """Is the pair certain? If a failure comes and goes, the end shows it, too."""
+        """Return probes that prove the pair, and of the bad end, which also shows
+        whether the failure comes and goes.
+        """
         missing = self._missing_probes
         if self.is_doubtful:
             return {index: 1 for index, count in missing.items() if count > 0}
-        if self.last not in missing or self.again > 1:
-            more = 2 * self.again + 1 - self.tally(self.last).tested
+        if self.last not in missing or self.repeats > 1:
+            more = 2 * self.repeats + 1 - self.tally(self.last).tested
             missing = {**missing, self.last: max(more, missing.get(self.last, 0))}
         return {
             index: count
             for index, count in missing.items()
-            if count > 0 and self.tally(index).skipped <= self.again
+            if count > 0 and self.tally(index).skipped <= self.repeats
         }
 
     def _probes_before_pair(self, jobs: int) -> Mapping[int, int]:
-        """Is a failure that was seen before the pair older? It may have been one wrong
-        probe; a failure of the good end may show anywhere.
+        """Return probes that tell whether a failure that was seen before the pair is
+        older. It may have been one wrong probe; one of the good end may show anywhere.
         """
         early = self.early_failures
         if not early:
             return {}
         index = early[0]
-        wanted = _LONG
+        wanted = _LONG_PROBES
         most = jobs
         if not self.tally(index).is_mixed:  # in a window of failures each probe fails
-            wanted = most = _WINDOW
+            wanted = most = _WINDOW_PROBES
         elif sum(self.tally(other).bad for other in early) > 1:
             if self.tally(0).bad:
                 return {}
@@ -273,7 +275,7 @@ class Belief:
         good = self.tally(low)
         bad = self.tally(high)
         if not self.is_doubtful:
-            wanted = self.again + 1
+            wanted = self.repeats + 1
             return {low: wanted - good.good, high: wanted - bad.bad}
         rates = zip(
             self._wrong_rates(0, self.last), self._wrong_rates(low, high), strict=True
@@ -282,8 +284,8 @@ class Belief:
         of_good = min(of_good, 0.5)
         of_bad = min(of_bad, 0.98 - of_good)
         return {
-            low: _missing(good.good, good.bad, of_good, of_bad),
-            high: _missing(bad.bad, bad.good, of_bad, of_good),
+            low: _missing_count(good.good, good.bad, of_good, of_bad),
+            high: _missing_count(bad.bad, bad.good, of_bad, of_good),
         }
 
     def _wrong_rates(self, good: int, bad: int) -> tuple[float, float]:
@@ -299,7 +301,7 @@ class Belief:
         """
         low, _ = self.likeliest_pair
         return [
-            index for index in self.tested if index <= low and self.tally(index).bad
+            index for index in self.decided if index <= low and self.tally(index).bad
         ]
 
     @property
@@ -326,7 +328,7 @@ def _rate(wrong: int, tested: int) -> float:
     return max(_FLAKY, (wrong + 1) / (tested + 2))
 
 
-def _missing(right: int, wrong: int, rate: float, other_rate: float) -> int:
+def _missing_count(right: int, wrong: int, rate: float, other_rate: float) -> int:
     """Return how many more right probes of a candidate prove its side. rate: how often
     its probes are wrong; other_rate: those of the other side.
     """
@@ -337,7 +339,9 @@ def _missing(right: int, wrong: int, rate: float, other_rate: float) -> int:
 
 def _log_chance(wrong: int, right: int) -> float:
     """Return the log of the chance of so many wrong and right probes."""
-    return _log_beta(_WRONG + wrong, _RIGHT + right) - _log_beta(_WRONG, _RIGHT)
+    return _log_beta(_PRIOR_WRONG + wrong, _PRIOR_RIGHT + right) - _log_beta(
+        _PRIOR_WRONG, _PRIOR_RIGHT
+    )
 
 
 def _log_beta(a: float, b: float) -> float:

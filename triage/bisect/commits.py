@@ -138,8 +138,8 @@ def _candidates(
         if not groups or is_change or not any(changes[1:]):
             groups.append(([commit], builds[index]))
             continue
-        alike, compilers = groups[-1]
-        alike.append(commit)
+        group, compilers = groups[-1]
+        group.append(commit)
         compilers += builds[index]
     return [_candidate(request, *group) for group in groups]
 

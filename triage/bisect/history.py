@@ -47,7 +47,7 @@ class StatusChange:
 class History:
     """One case across releases, oldest first."""
 
-    about: Case = field(metadata=UNPRINTED)
+    tested_case: Case = field(metadata=UNPRINTED)
     results: tuple[ProbeResult, ...]
     """Of the releases that were probed."""
     compiles: int
@@ -55,11 +55,11 @@ class History:
 
     @in_json
     def case(self) -> str:
-        return self.about.name
+        return self.tested_case.name
 
     @in_json
     def recipe(self) -> str:
-        return self.about.recipe
+        return self.tested_case.recipe
 
     @in_json
     def changes(self) -> tuple[StatusChange, ...]:
@@ -133,7 +133,7 @@ def histories(
         wanted = [
             (index, name)
             for name, line in lines.items()
-            for index in line.middles_of_changes()
+            for index in line.gap_middles()
         ]
     return tuple(_history_of(line) for line in lines.values())
 
@@ -175,12 +175,12 @@ def known_releases(
     """Return how a case ends on all releases and on other toolchains. Neighbours that
     ended alike are joined, unless a release may lie between two.
     """
-    line, are_all = _stored_line(engine, case, others)
+    line, is_complete = _stored_line(engine, case, others)
     releases: list[KnownReleases] = []
     for index, candidate in enumerate(line.candidates):
         outcomes = line.outcomes(index)
         status = outcomes[-1].plain_status if outcomes else "not tried"
-        if are_all and releases and releases[-1].outcome == status:
+        if is_complete and releases and releases[-1].outcome == status:
             releases[-1] = replace(releases[-1], last=candidate.revision)
         else:
             entry = KnownReleases(status, candidate.revision, candidate.revision)
@@ -225,10 +225,10 @@ def _stored_line(
     registry = engine.registry
     try:
         releases = registry.listed_releases(case.compiler)
-        are_all = True
+        is_complete = True
     except (BadInput, EnvironmentFailure):  # it has none, or there is no network
         releases = registry.installed_releases(case.compiler)
-        are_all = False
+        is_complete = False
     refs = [*releases, *(ref for ref in others if ref.release)]
     by_name = {ref.revision.name: ref for ref in refs}
     ordered = [by_name[name] for name in sorted(by_name, key=Version)]
@@ -237,4 +237,4 @@ def _stored_line(
         probe = engine.cached_probe(ProbeJob(case, ref))
         if probe:
             line.add(probe)
-    return line, are_all
+    return line, is_complete

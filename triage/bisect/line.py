@@ -149,7 +149,7 @@ class Line:
     def outcomes(self, index: int) -> list[Outcome]:
         return [probe.outcome for probe in self.probes[index]]
 
-    def outcome(self, index: int) -> Outcome:
+    def probed_outcome(self, index: int) -> Outcome:
         """Return the last outcome of a candidate, which is probed first if it never
         was.
         """
@@ -224,15 +224,15 @@ class Line:
         """Drop the probes of a candidate, which a person takes back."""
         self.probes[index].clear()
 
-    def walk(self, wanted: Iterable[int]) -> None:
+    def probe_changes(self, wanted: Iterable[int]) -> None:
         """Probe some candidates, then the middle of each gap whose ends differ, until
         none is left.
         """
         while new := [index for index in wanted if not self.probes[index]]:
             self.probe(dict.fromkeys(new, 1))
-            wanted = self.middles_of_changes()
+            wanted = self.gap_middles()
 
-    def middles_of_changes(self) -> list[int]:
+    def gap_middles(self) -> list[int]:
         """Return the middle of every gap whose ends differ in their status or in the
         class of their failure.
         """
@@ -259,7 +259,7 @@ class Line:
 
     # Suspicion
 
-    def change(self, index: int) -> Suspect:
+    def suspect_at(self, index: int) -> Suspect:
         """Return what may have brought the change if it is between the candidate before
         this one and this one.
         """
@@ -279,7 +279,7 @@ class Line:
             if index == self.fork:
                 reasons = (_OF_BRANCH,)
             probability = round(chances[index] / total, 4)
-            change = self.change(index)
+            change = self.suspect_at(index)
             suspects.append(replace(change, probability=probability, reasons=reasons))
         return tuple(suspects)
 

@@ -69,17 +69,19 @@ def suspicions(
     for commit in commits:
         subject = commit.subject.lower()
         paths = commit.files
-        decided = any(re.search(decides, path.lower()) for path in paths)
+        is_deciding = any(re.search(decides, path.lower()) for path in paths)
         strengths = {
             "quiet": bool(re.search(tables["quiet"], subject)),
-            "decides": decided + bool(re.search(tables["telling"], subject)),
+            "decides": is_deciding + bool(re.search(tables["telling"], subject)),
             "overlap": len(wanted & words(" ".join([commit.subject, *paths]))),
             "named": bool(suspected) and suspected in map(letters, paths),
         }
-        shown = [entry for entry in tables["features"] if strengths[entry["name"]]]
-        bits = [strengths[entry["name"]] * entry["weight"] for entry in shown]
+        active = [entry for entry in tables["features"] if strengths[entry["name"]]]
+        bits = [strengths[entry["name"]] * entry["weight"] for entry in active]
         scores.append(sum(bits))
-        reasons.append(tuple(entry["reason"] for entry in shown if entry["weight"] > 0))
+        reasons.append(
+            tuple(entry["reason"] for entry in active if entry["weight"] > 0)
+        )
     odds = [2.0 ** (score - max(scores)) for score in scores]
     total = sum(odds)
     return [
@@ -104,8 +106,8 @@ def words(text: str) -> set[str]:
     >>> sorted(words("in GPUPadOperands of pad_size"))
     ['gpu', 'operands', 'pad', 'size']
     """
-    found = _WORD.findall(_CAMEL.sub(" ", text).replace("_", " "))
-    return {word.lower() for word in found if len(word) > 2}
+    matches = _WORD.findall(_CAMEL.sub(" ", text).replace("_", " "))
+    return {word.lower() for word in matches if len(word) > 2}
 
 
 @cache
@@ -145,15 +147,15 @@ def group_by_change(subjects: Sequence[str]) -> list[list[int]]:
     for index, subject in enumerate(subjects):
         number = pull_request(subject)
         text = without_pull_request(subject)
-        again = False
+        is_relanding = False
         while match := _AGAIN.match(text):
             text = match[1].strip()
-            again = True
+            is_relanding = True
         numbers = [
             f"#{digits}" for digits in (number, *_NUMBER.findall(text)) if digits
         ]
         words = _NUMBER.sub("", text).strip().casefold()
-        names = [*numbers, words] if again else numbers
+        names = [*numbers, words] if is_relanding else numbers
         group = next((group_of[name] for name in names if name in group_of), str(index))
         groups.setdefault(group, []).append(index)
         group_of |= dict.fromkeys((*numbers, words), group)

@@ -14,7 +14,7 @@ from packaging.version import Version
 from triage.bisect.commits import LineEnd, line_end, plan_commits
 from triage.bisect.line import BisectRequest, Candidate, Line
 from triage.bisect.result import Bisection, BisectKind
-from triage.bisect.search import Search, answer, find_changes, whole_search
+from triage.bisect.search import Search, conclude, find_changes, whole_search
 from triage.compilers.registry import family_of
 from triage.execution.number_judge import Metric, engine_with_judge
 from triage.execution.task import ProbeJob
@@ -31,15 +31,15 @@ def bisect_between(
     request: BisectRequest, before: str | None = None, after: str | None = None
 ) -> Bisection:
     """Find the release or commit that changed the case between two revisions, the old
-    one first; see `plan`.
+    one first; see `plan_search`.
     """
-    search = plan(request, before, after)
+    search = plan_search(request, before, after)
     if isinstance(search, Bisection):
         return search
     return find_changes(search)
 
 
-def plan(
+def plan_search(
     request: BisectRequest, before: str | None, after: str | None
 ) -> Search | Bisection:
     """Plan the search between two revisions, the old one first; either may be missing.
@@ -61,7 +61,7 @@ def plan(
     ends = commit_ends(request, before, after)
     if ends:
         return plan_commits(request, *ends)
-    planned = search_releases(replace(request, repo=None), before, after)
+    planned = plan_releases(replace(request, repo=None), before, after)
     if request.repo is None or isinstance(planned, Bisection):
         return planned
     releases = find_changes(planned)
@@ -205,7 +205,7 @@ def rev_text(ref: ToolchainRef) -> str:
 # Ends that were not named
 
 
-def search_releases(
+def plan_releases(
     request: BisectRequest, before: str | None, after: str | None
 ) -> Search | Bisection:
     """Return the search between two releases, the old one first. If an end is missing,
@@ -222,13 +222,13 @@ def search_releases(
     newest = last
     if newest is None:
         newest = search.last
-        while newest >= low and isinstance(line.outcome(newest), NoAnswer):
+        while newest >= low and isinstance(line.probed_outcome(newest), NoAnswer):
             newest -= 1
     if newest < low:
-        cause = line.outcome(search.last).cause or Cause.NOT_FOUND
-        return answer(search, NoAnswer(cause, "no release could be tested"))
+        cause = line.probed_outcome(search.last).cause or Cause.NOT_FOUND
+        return conclude(search, NoAnswer(cause, "no release could be tested"))
     search = replace(search, first=low, last=newest)
-    outcome = line.outcome(newest)
+    outcome = line.probed_outcome(newest)
     is_regression = search.kind is BisectKind.REGRESSION
     wanted = Verdict.BAD if is_regression else Verdict.GOOD
     if is_regression and isinstance(outcome, Passed) and first is last is None:
@@ -237,39 +237,39 @@ def search_releases(
             return before_fix
         search = before_fix
     elif search.verdict(outcome) is not wanted:
-        return answer(search, search.problem_of(newest))
+        return conclude(search, search.problem_of(newest))
     if first is None:
-        first = _newest_before(search, Passed if is_regression else Failed)
+        first = _find_newest_before(search, Passed if is_regression else Failed)
     if first is None:
-        alike = answer(search, _reason_if_alike(search), search.fixed)
+        unsearched = conclude(search, _reason_if_alike(search), search.fixed)
         if search.fixed is None:
-            return alike
-        return replace(alike, kind=BisectKind.FIX, failure=search.fixed.failure)
+            return unsearched
+        return replace(unsearched, kind=BisectKind.FIX, failure=search.fixed.failure)
     if first >= search.last:
         raise BadInput(
             f"{line.name(first)} is the newest testable release: there is nothing to "
             "search after it"
         )
-    return replace(search, first=_before_older_failures(search, first))
+    return replace(search, first=_good_end_before_failures(search, first))
 
 
 def _search_before_fix(search: Search) -> Search | Bisection:
     """Find the fix with which the newest release compiles. Return the search before it,
     or the answer if there is no confirmed one.
     """
-    failing = _newest_before(search, Failed)
+    failing = _find_newest_before(search, Failed)
     if failing is None:
-        return answer(search, _reason_if_alike(search))
-    fix = replace(search, kind=BisectKind.FIX, first=failing).verified()
+        return conclude(search, _reason_if_alike(search))
+    fix = replace(search, kind=BisectKind.FIX, first=failing).verify_ends()
     if isinstance(fix, NoAnswer):
-        return answer(search, fix)
+        return conclude(search, fix)
     pair = fix.run()
     if pair.change.confirmed:
         return replace(search, last=pair.bad, fixed=pair.change)
-    return answer(fix, pair.older, broke=pair.change)
+    return conclude(fix, pair.older, broke=pair.change)
 
 
-def _before_older_failures(search: Search, first: int) -> int:
+def _good_end_before_failures(search: Search, first: int) -> int:
     """Return a good end before all failures that were seen, if they may come and go:
     the pair may be where that only became worse.
     """
@@ -281,23 +281,23 @@ def _before_older_failures(search: Search, first: int) -> int:
     return max(passing, default=first)
 
 
-def _newest_before(search: Search, wanted: type[Outcome]) -> int | None:
+def _find_newest_before(search: Search, wanted: type[Outcome]) -> int | None:
     """Return the newest release before the last one that ended so; None if all that are
     looked at are alike. Where the failure may come and go, it ended so twice.
     """
     line = search.line
-    for looked_at in _releases_to_look_at(search):
-        line.walk(looked_at)
-        while seen := [
+    for indices in _releases_to_try(search):
+        line.probe_changes(indices)
+        while ended_so := [
             index for index in line.indices_of(wanted) if index < search.last
         ]:
-            if len(line.outcomes(seen[-1])) > 1 or not line.comes_and_goes():
-                return seen[-1]
-            line.probe({seen[-1]: 1})
+            if len(line.outcomes(ended_so[-1])) > 1 or not line.comes_and_goes():
+                return ended_so[-1]
+            line.probe({ended_so[-1]: 1})
     return None
 
 
-def _releases_to_look_at(search: Search) -> Iterator[list[int]]:
+def _releases_to_try(search: Search) -> Iterator[list[int]]:
     """Yield releases to look at, those that are likely to differ first.
 
     At last come the installed releases, because a short window may lie anywhere, and
@@ -305,7 +305,7 @@ def _releases_to_look_at(search: Search) -> Iterator[list[int]]:
     """
     request = search.line.request
     refs = [candidate.ref for candidate in search.line.candidates]
-    yield looked_at_first(
+    yield spread_releases(
         search.first, search.last, releases_at_bounds(request.case, refs)
     )
     others = range(search.last - 1, search.first - 1, -1)
@@ -315,14 +315,14 @@ def _releases_to_look_at(search: Search) -> Iterator[list[int]]:
         yield list(others)
 
 
-def walked_releases(request: BisectRequest) -> Line:
+def probe_key_releases(request: BisectRequest) -> Line:
     """Return the releases after those were probed that are likely to differ, the
     installed ones, and those between which the case changes.
     """
     releases = request.engine.registry.releases(request.case.compiler)
     search = whole_search(release_line(request, releases))
-    for looked_at in _releases_to_look_at(search):
-        search.line.walk(looked_at)
+    for indices in _releases_to_try(search):
+        search.line.probe_changes(indices)
     return search.line
 
 
@@ -337,7 +337,7 @@ def _reason_if_alike(search: Search) -> NoAnswer:
     return NoAnswer(Cause.NOT_FOUND, why)
 
 
-def looked_at_first(first: int, last: int, bounds: Iterable[int] = ()) -> list[int]:
+def spread_releases(first: int, last: int, bounds: Iterable[int] = ()) -> list[int]:
     """Return the newest release, those 1, 2, 4, ... before it, the oldest, and what a
     recipe names.
 
@@ -364,7 +364,7 @@ def releases_at_bounds(case: Case, refs: Sequence[ToolchainRef]) -> set[int]:
 
 
 @contextmanager
-def measuring(
+def metric_request(
     request: BisectRequest,
     before: str | None,
     after: str | None,

@@ -66,7 +66,7 @@ class Search:
     """Known when both ends are verified."""
     fixed: Transition | None = None
     """The fix of the failure, if it is already known."""
-    stated: Mapping[int, Verdict] = field(default_factory=dict)
+    stated_verdicts: Mapping[int, Verdict] = field(default_factory=dict)
     """What a person says of candidates."""
 
     @property
@@ -106,7 +106,7 @@ class Search:
                 return self.result(belief)
             line.probe({self.order[index]: chosen[index] for index in chosen})
 
-    def verified(self) -> Search | NoAnswer:
+    def verify_ends(self) -> Search | NoAnswer:
         """Probe both ends. Return the search for the failure of the bad one, or why
         there is none.
 
@@ -117,9 +117,9 @@ class Search:
         ends = {self.order[0]: Verdict.GOOD, self.order[-1]: Verdict.BAD}
         line.probe({index: 1 for index in sorted(ends) if not line.probes[index]})
         for index in sorted(ends):
-            if not self._ends_so(index, ends[index]):
+            if not self._has_verdict(index, ends[index]):
                 return self.problem_of(index)
-        failure = line.outcome(self.order[-1]).failure
+        failure = line.probed_outcome(self.order[-1]).failure
         assert failure is not None
         case = line.request.case
         note = line.request.engine.progress.note
@@ -127,10 +127,10 @@ class Search:
         note(f"{case.name}: bisecting {headline}")
         return replace(self, failure=failure)
 
-    def _ends_so(self, index: int, wanted: Verdict) -> bool:
-        if self.verdict(self.line.outcome(index)) is wanted:
+    def _has_verdict(self, index: int, wanted: Verdict) -> bool:
+        if self.verdict(self.line.probed_outcome(index)) is wanted:
             return True
-        if isinstance(self.line.outcome(index), NoAnswer):
+        if isinstance(self.line.probed_outcome(index), NoAnswer):
             return False
         for times in (1, 2):
             self.line.probe({index: times})
@@ -142,7 +142,7 @@ class Search:
     def problem_of(self, index: int) -> NoAnswer:
         """Return why a candidate cannot be this end of the search."""
         line = self.line
-        outcome = line.outcome(index)
+        outcome = line.probed_outcome(index)
         name = line.name(index)
         if isinstance(outcome, NoAnswer):
             why = f"{name} cannot be tested: {outcome.reason}"
@@ -185,15 +185,15 @@ class Search:
         closed = []
         for position, index in enumerate(self.order):
             verdicts = Counter(map(self.verdict, self.line.outcomes(index)))
-            if index in self.stated:
-                verdicts = Counter([self.stated[index]])
+            if index in self.stated_verdicts:
+                verdicts = Counter([self.stated_verdicts[index]])
             if verdicts:
                 tally = Tally(verdicts[good], verdicts[bad], verdicts[skip])
                 tallies[position] = tally
             if self.line.candidates[index].untestable:
                 closed.append(position)
-        again = 1 if self._is_steady() else self.line.request.repeats
-        return Belief(self.weights, tallies, closed, again)
+        repeats = 1 if self._is_steady() else self.line.request.repeats
+        return Belief(self.weights, tallies, closed, repeats)
 
     def seconds(self) -> list[float]:
         seconds = self.line.seconds()
@@ -239,18 +239,18 @@ class Search:
                 low = 0
                 high = older
                 chances = belief.weights
-        least = 0.0
+        smallest = 0.0
         if belief.is_doubtful and not belief.is_resolved:
-            least = _UNLIKELY
+            smallest = _UNLIKELY
         good = self.order[low]
         bad = self.order[high]
         before, after = sorted((good, bad))
         suspects = {
             index: chance
             for index, chance in self.by_candidate(chances).items()
-            if before < index <= after and chance > least
+            if before < index <= after and chance > smallest
         }
-        is_stated = bool(self.stated.keys() & {good, bad})
+        is_stated = bool(self.stated_verdicts.keys() & {good, bad})
         confirmed = belief.is_confirmed and not is_stated
         change = Transition(
             line.revision(before),
@@ -278,7 +278,7 @@ class Search:
     def _progress_text(self, belief: Belief) -> str:
         """Say how many suspects are left, and which is the likeliest."""
         chances = self.by_candidate(belief.chances)
-        likeliest = self.line.change(max(chances, key=chances.__getitem__))
+        likeliest = self.line.suspect_at(max(chances, key=chances.__getitem__))
         name = f"{likeliest.name} {likeliest.subject or ''}".rstrip()
         if len(chances) == 1:
             return f"1 suspect left: {name}"
@@ -303,40 +303,42 @@ def find_changes(search: Search) -> Bisection:
     Args:
         search: For the change from passing to failing, or back.
     """
-    passing = search.verified()
+    passing = search.verify_ends()
     if isinstance(passing, NoAnswer):
-        return answer(search, passing)
+        return conclude(search, passing)
     line = search.line
     failure = passing.failure
     assert failure is not None
     if failure.is_of_metric:
         passing = passing.for_failure(failure)
-    if failure.is_of_metric or isinstance(line.outcome(search.order[-1]), NoAnswer):
+    if failure.is_of_metric or isinstance(
+        line.probed_outcome(search.order[-1]), NoAnswer
+    ):
         pair = passing.run()
-        return answer(passing, pair.older, broke=pair.change)
+        return conclude(passing, pair.older, broke=pair.change)
     presence = passing.for_failure(failure, verdict_on_presence)
     pair = presence.run()
     good = _nearest_pass(presence, pair)
     is_adjacent = abs(pair.good - pair.bad) == 1
     if good == pair.good and (is_adjacent or not pair.change.confirmed):
-        return answer(presence, pair.older, broke=pair.change)
+        return conclude(presence, pair.older, broke=pair.change)
     first, last = sorted((good, pair.bad))
     passing = replace(passing, first=first, last=last)
     broken = passing.run()
     if broken.change.failure == failure:
-        return answer(passing, broken.older, broke=broken.change)
-    return answer(presence, pair.older, broke=broken.change, changed=pair.change)
+        return conclude(passing, broken.older, broke=broken.change)
+    return conclude(presence, pair.older, broke=broken.change, changed=pair.change)
 
 
 def find_change(search: Search, failure: Failure) -> Bisection:
     """Search where a failure came to a case that may fail in another way at the old
     end.
     """
-    presence = search.for_failure(failure, verdict_on_presence).verified()
+    presence = search.for_failure(failure, verdict_on_presence).verify_ends()
     if isinstance(presence, NoAnswer):
-        return answer(search, presence)
+        return conclude(search, presence)
     pair = presence.run()
-    return answer(presence, pair.older, changed=pair.change)
+    return conclude(presence, pair.older, changed=pair.change)
 
 
 def verdict_on_presence(outcome: Outcome, match: Match) -> Verdict:
@@ -362,7 +364,7 @@ def _nearest_pass(search: Search, pair: FoundPair) -> int:
     return search.order[0]
 
 
-def answer(
+def conclude(
     search: Search,
     unanswered: NoAnswer | None,
     broke: Transition | None = None,

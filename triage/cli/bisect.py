@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from triage.bisect.line import BisectRequest
-from triage.bisect.releases import bisect_between, measuring, planned_jobs
+from triage.bisect.releases import bisect_between, metric_request, planned_jobs
 from triage.bisect.result import BisectKind
 from triage.classify import classify_log, load_rules, packaged_rules
 from triage.cli.cases import (
@@ -178,7 +178,7 @@ def bisect(
         if dry_run:
             planned = forecast(engine, planned_jobs(request, before, after))
             return report(planned, forecast_document)
-        with measuring(request, before, after, metric, above, SECONDS) as request:
+        with metric_request(request, before, after, metric, above, SECONDS) as request:
             if interactive:
                 bisection = prompt(request, before, after, resume=resume)
             else:

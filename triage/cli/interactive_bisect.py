@@ -16,9 +16,9 @@ from rich.console import Console
 
 from triage.bisect.belief import Belief
 from triage.bisect.line import BisectRequest
-from triage.bisect.releases import plan
+from triage.bisect.releases import plan_search
 from triage.bisect.result import Bisection
-from triage.bisect.search import FoundPair, Search, answer
+from triage.bisect.search import FoundPair, Search, conclude
 from triage.cli.command import command_again
 from triage.model.content import read_bytes
 from triage.model.outcome import NoAnswer, Verdict
@@ -55,12 +55,12 @@ def prompt(
     request: BisectRequest, before: str | None, after: str | None, *, resume: bool
 ) -> Bisection:
     """Run a bisect by what a person types until it is resolved or the person quits."""
-    search = plan(request, before, after)
+    search = plan_search(request, before, after)
     if isinstance(search, Bisection):
         return search
-    verified = search.verified()
+    verified = search.verify_ends()
     if isinstance(verified, NoAnswer):
-        return answer(search, verified)
+        return conclude(search, verified)
     session = Session(verified, request.engine.registry.home, console_for(sys.stderr))
     return session.run(sys.stdin, resume=resume)
 
@@ -88,12 +88,12 @@ class Session:
     @property
     def search(self) -> Search:
         """The search with what the person said."""
-        stated = {
+        stated_verdicts = {
             self.indices[name]: Verdict(word)
             for name, word in self.entries
             if word != "compiled"
         }
-        return replace(self.begun, stated=stated)
+        return replace(self.begun, stated_verdicts=stated_verdicts)
 
     def run(self, typed: TextIO, *, resume: bool = False) -> Bisection:
         """Read and obey commands until the search is resolved, `quit`, or the end of
@@ -120,7 +120,7 @@ class Session:
         search = self.search
         ending = search.result(search.belief())
         # their verdict is not confirmed
-        if search.stated.keys() & {ending.good, ending.bad}:
+        if search.stated_verdicts.keys() & {ending.good, ending.bad}:
             return _answer(search, ending)
         return _answer(search, search.run())
 
@@ -142,7 +142,7 @@ class Session:
         suspects = [(chance, index) for index, chance in chances.items()]
         self.out.print(f"\n{plural(len(suspects), 'suspect')}")
         for chance, index in sorted(suspects, reverse=True)[:_SHOWN]:
-            change = self.line.change(index)
+            change = self.line.suspect_at(index)
             line = f"{chance:6.1%}  {change.name}  {change.subject or ''}"
             self.out.print(line.rstrip())
         self.out.print(f"next: {self.line.name(proposed)}", style="bold")
@@ -152,7 +152,7 @@ class Session:
         match word:
             case "":
                 self.line.probe({proposed: 1})
-                outcome = self.line.outcome(proposed)
+                outcome = self.line.probed_outcome(proposed)
                 text = outcome.reason or "it compiles"
                 if outcome.failure:
                     text = f"it fails: {outcome.failure.headline}"
@@ -187,4 +187,4 @@ class Session:
 
 
 def _answer(search: Search, pair: FoundPair) -> Bisection:
-    return answer(search, pair.older, pair.change)
+    return conclude(search, pair.older, pair.change)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from triage.bisect.history import known_releases
 from triage.bisect.line import BisectRequest
-from triage.bisect.releases import walked_releases
+from triage.bisect.releases import probe_key_releases
 from triage.execution.engine import Engine
 from triage.execution.task import ProbeJob, in_job_order
 from triage.investigate.investigation import ClusterInvestigation, Investigation
@@ -179,7 +179,7 @@ class Explainer:
         passes_on_several = answer.passes and others and not answer.unseen
         is_enough = passes_on_several or (self.rev and answer.cause is not Cause.INPUT)
         if probe is None and not (is_enough or self.reported):
-            line = walked_releases(BisectRequest(self.engine, self.case))
+            line = probe_key_releases(BisectRequest(self.engine, self.case))
             last = [line.probes[index][-1] for index in line.last_outcomes]
             failing = [item for item in last if self._is_wanted(item.outcome)]
             probe = failing[-1] if failing else None

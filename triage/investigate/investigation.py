@@ -20,7 +20,7 @@ from triage.bisect.history import known_range
 from triage.bisect.line import BisectRequest, Candidate
 from triage.bisect.releases import (
     bisect_between,
-    plan,
+    plan_search,
     release_line,
     rev_text,
     versions_between,
@@ -174,7 +174,7 @@ class ClusterInvestigation:
         if old and _are_releases((old, new)):
             repo = None
         request = BisectRequest(engine, self.case, repo, repeats=3 if old else 1)
-        culprit = self._bisect_along(plan(request, before, rev_text(new)))
+        culprit = self._bisect_along(plan_search(request, before, rev_text(new)))
         fix = self._find_fix()
         if fix:
             culprit = replace(culprit, fixed=fix.broke) if culprit.after else fix

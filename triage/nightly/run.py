@@ -252,7 +252,7 @@ class NightRun:
         threshold is never named.
         """
         from triage.bisect.line import BisectRequest
-        from triage.bisect.releases import bisect_between, measuring, rev_text
+        from triage.bisect.releases import bisect_between, metric_request, rev_text
 
         ends = rev_text(self.baseline), rev_text(self.toolchain)
         seconds = self.bench or _SECONDS
@@ -263,7 +263,7 @@ class NightRun:
             request = BisectRequest(self.engine, case, self.repo)
             metric = f"run_seconds:{row.function or ''}"
             try:
-                with measuring(request, *ends, metric, None, seconds) as measured:
+                with metric_request(request, *ends, metric, None, seconds) as measured:
                     bisection = bisect_between(measured, *ends)
             except BadInput as error:  # such as two that do not differ any more
                 why = NoAnswer(Cause.NOT_FOUND, str(error))
