@@ -130,32 +130,32 @@ def search_one(seed: int, folder: Path) -> bool | None:
     history = History.begin(folder / str(seed))
     states: dict[str, str] = {}
 
-    def grow(branch: str, parent: str | None, count: int) -> list[str]:
-        """Commit on a branch, after another commit if there is one."""
-        if parent:
-            history.git("switch", "--quiet", "--create", branch, parent)
+    def grow(count: int, state: str = "P") -> list[str]:
+        """Commit on the branch, whose last commit is in a state."""
         shas = []
         for _ in range(count):
-            text = str(len(states))
-            sha = history.commit(f"Change {text}", {f"part{text}.cpp": text})
-            state = states[parent] if parent else "P"
-            other = "P" if state == "F" else "F"
-            [states[sha]] = randomly.choices([state, other, "U"], [7, 2, 1])
-            parent = sha
-            shas.append(sha)
+            number = len(states)
+            shas.append(history.commit("", {f"part{number}.cpp": str(number)}))
+            choices = [state, "FP"[state == "F"], "U"]
+            [state] = randomly.choices(choices, [7, 2, 1])
+            states[shas[-1]] = state
         return shas
 
-    main = grow("main", None, randomly.randint(6, 14))
-    old, new = (
-        grow(name, randomly.choice(main), randomly.randint(1, 6))[-1]
-        for name in ("release/1", "release/2")
-    )
-    if {states[old], states[new]} != {"P", "F"}:
+    main = grow(randomly.randint(6, 14))
+    ends = []
+    for _ in range(2):
+        start = randomly.choice(main)
+        history.git("switch", "--quiet", "--detach", start)
+        ends.append(grow(randomly.randint(1, 6), states[start])[-1])
+    history.git("switch", "--quiet", "main")
+    pair = [states[end] for end in ends]
+    if set(pair) != {"P", "F"}:
         return None
-    kind = BisectKind.REGRESSION if states[old] == "P" else BisectKind.FIX
-    request = request_in(history.path, states, {"1.0.0": old, "2.0.0": new}, kind)
+    kind = BisectKind.REGRESSION if pair == ["P", "F"] else BisectKind.FIX
+    releases = dict(zip(("1.0.0", "2.0.0"), ends, strict=True))
+    request = request_in(history.path, states, releases, kind)
     try:
-        answer = bisect_between(request, "1.0.0", "2.0.0")
+        answer = bisect_between(request, *releases)
     except BadInput:  # the new end left the main line before the old one
         return None
     is_culprit = answer.status is Answer.CULPRIT
