@@ -5,7 +5,6 @@ started, whatever is asked about its commits.
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 from contextlib import suppress
 from dataclasses import dataclass
@@ -18,7 +17,6 @@ from tests.bisect.tiny_compiler import COPIED, RECIPE, between, compiler
 from tests.conftest import Asked, Triage
 from tests.git_history.history import History
 from tests.programs import write_program
-from triage.git_history import repository
 
 PROJECT = COPIED.replace("TRIAGE_OUT\"'", "TRIAGE_OUT\"', submodules: true")
 SETTINGS = Path(__file__).with_name("hostile.gitconfig").read_text()
@@ -134,18 +132,6 @@ def test_what_a_partial_clone_lacks_is_not_fetched_by_its_programs(
     (history.path / ".git/objects" / blob[:2] / blob[2:]).unlink()
     for command in ("suspects", "bisect"):
         hostile.run(command, *hostile.words)
-
-
-def test_a_pipe_among_its_files_does_not_hang(
-    hostile: HostileClone, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(repository, "_FIRST_TIMEOUT", 1.0)
-    config = hostile.history.path / ".git" / "config"
-    config.unlink()
-    os.mkfifo(config)
-    done = hostile.run("suspects", *hostile.words)
-    assert done.returncode in (2, 4)
-    assert "git" in done.stderr
 
 
 @pytest.mark.parametrize(

@@ -158,23 +158,27 @@ def test_an_interrupted_run_is_continued_until_each_cluster_has_culprit_and_issu
     assert set(releases.events("start")) == known
 
 
-@pytest.mark.slow
-def test_what_a_budget_leaves_is_listed_with_the_line_that_does_it(
-    releases: FakeReleases, investigate: Investigate, out: Path
+def test_what_a_budget_leaves_has_a_draft_and_the_line_that_does_it(
+    with_releases: None, investigate: Investigate, workplace: Path, out: Path
 ) -> None:
+    program = write_case(workplace / "cases", "breaks", "breaks-3").with_suffix(".mlir")
     report = investigate(f"{NIGHTLY} --budget 0.001s")
-    cluster = report["clusters"][0]
+    [cluster] = report["clusters"]
     steps = ["bisect", "narrow", "confirm", "attribute", "remedy", "reduce"]
     assert statuses(cluster) == dict.fromkeys(steps, "left")
     # what the two toolchains say is not lost
     assert names(cluster["culprit"]) == ("1.1.0", "1.5.0")
     assert not cluster["culprit"]["confirmed"]
-    assert "286720 bytes" in (out / cluster["issue"]).read_text()
+    text = program.read_text()
+    assert cluster["draft"]["files"] == {"input.mlir": text}
+    issue = (out / cluster["issue"]).read_text()
+    for part in (text, "iree-compile", " input.mlir ", "286720 bytes"):
+        assert part in issue
     assert report["investigation"]["budget_seconds"] == 0.001
     assert not report["partial"]
     line = report["investigation"]["command"].partition(" --budget")[0]
-    [first, _] = investigate(line.removeprefix("triage "))["clusters"]
-    assert "last good: 1.2.0" in (out / first["issue"]).read_text()
+    [cluster] = investigate(line.removeprefix("triage "))["clusters"]
+    assert "last good: 1.2.0" in (out / cluster["issue"]).read_text()
 
 
 @pytest.mark.slow
@@ -237,6 +241,7 @@ def test_a_pair_of_toolchains_is_bisected_by_the_commits_between_them(
 
 # Drafts of issues
 
+# The message has the size of the program.
 LINES = "".join(f"keep {number}\n" for number in range(12))
 RECIPE = """name: sized
 compiler: command
@@ -248,33 +253,17 @@ grep -q keep "$1" || exit 0
 echo "$1:1:1: error: the program needs $(wc -c < "$1") bytes" >&2
 exit 1
 """
-SIZED = "nightly sized.yaml -t path:bad -b path:good --investigate --out out"
 
 
-@pytest.fixture
-def sized(workplace: Path, home: Path) -> None:
-    """A program that fails; the message has the size of the program."""
+def test_a_draft_is_the_text_of_the_reproducer_with_the_number_of_the_original(
+    home: Path, workplace: Path, investigate: Investigate, out: Path
+) -> None:
     write_program(workplace / "good" / "compile", "#!/bin/sh\nexit 0\n")
     write_program(workplace / "bad" / "compile", BAD)
     (workplace / "program.txt").write_text(LINES)
     (workplace / "sized.yaml").write_text(RECIPE)
-
-
-def test_a_draft_has_a_program_and_a_command_though_nothing_was_reduced(
-    sized: None, investigate: Investigate, out: Path
-) -> None:
-    [cluster] = investigate(f"{SIZED} --budget 0.001s")["clusters"]
-    assert statuses(cluster)["reduce"] == "left"
-    assert cluster["draft"]["files"] == {"input.txt": LINES}
-    draft = (out / cluster["issue"]).read_text()
-    for text in (LINES, "/compile' input.txt", f"needs {len(LINES)} bytes"):
-        assert text in draft
-
-
-def test_a_draft_is_the_text_of_the_reproducer_with_the_number_of_the_original(
-    sized: None, investigate: Investigate, out: Path
-) -> None:
-    [cluster] = investigate(SIZED)["clusters"]
+    line = "nightly sized.yaml -t path:bad -b path:good --investigate --out out"
+    [cluster] = investigate(line)["clusters"]
     draft = (out / cluster["issue"]).read_text()
     [small] = cluster["draft"]["files"].values()
     assert len(small) < len(LINES)

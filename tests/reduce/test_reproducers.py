@@ -21,7 +21,8 @@ from tests.fake_engine import FakeEngine
 from tests.fake_releases import recipe
 from tests.programs import write_program
 from tests.recipes.loading import load_recipes
-from tests.reduce.made import CASE, OUTCOMES, reproducer
+from tests.reduce.made import CASE, OUTCOMES, OVERFLOW, reproducer
+from tests.report.safe_text import assert_is_safe_markdown
 from triage.model.case import Expectation, Flag, Target
 from triage.model.outcome import Failed
 from triage.reduce.reproducer import (
@@ -107,24 +108,16 @@ def test_the_script_ends_with_1_where_the_compiler_fails(
     assert words == [*made.compile.options, "input.mlir", "-o", "/dev/null"]
 
 
-def test_an_issue_contains_compiler_text_only_as_text() -> None:
-    attack = "@main</details> ![x](http://host/x) see #12 ````\n### What happened?"
+def test_an_issue_contains_compiler_text_only_as_text(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    attack = "@main</details> ![x](http://host/x) see #12 ````\n### EVIL"
+    failure = replace(OVERFLOW, headline=attack)
+    monkeypatch.setitem(OUTCOMES, "F", Failed(failure))
     made = reproducer()
-    failed = Failed(replace(made.failure, headline=attack))
-    bad = replace(made.bad, outcome=failed)
-    reduction = replace(
-        made.reduction,
-        probes=(*made.reduction.probes[:2], bad),
-        failure=failed.failure,
-        program=f"// {attack}",
-    )
-    made = replace(made, output=attack, reduction=reduction, bad=bad)
-    issue = str(reproducer_files(made)["README.md"])
-    fenced = re.compile(r"^(`{5,})\w*\n.*?^\1$", re.DOTALL | re.MULTILINE)
-    assert len(fenced.findall(issue)) == 2
-    outside = fenced.sub("", issue).replace("&#8203;", "|")
-    outside = re.sub(r"^</details>$|</summary>", "", outside, flags=re.MULTILINE)
-    assert not re.search(r"@main|(?<!\\)</|(?<!\\)!?\[x\]|#12", outside)
+    reduction = replace(made.reduction, failure=failure, program=f"// {attack}")
+    made = replace(made, output=attack, reduction=reduction)
+    assert_is_safe_markdown(str(reproducer_files(made)["README.md"]))
 
 
 KEPT = "see https://iree.dev/reference/a, and 1/2/3 or a/b/c, (d0) -> (d0 / 2)"
@@ -219,21 +212,23 @@ def test_a_damaged_record_is_bad_input(
 def test_each_bundled_reproducer_is_complete_and_contains_no_local_path(
     folder: Path,
 ) -> None:
-    values = {path.name for path in folder.glob("*.bin")}
-    names = {path.name for path in folder.iterdir()} - values - {"compare.py"}
-    files = {name: (folder / name).read_text() for name in names}
-    assert values == set(re.findall(r"@(\w+\.bin)", files["recipe.yaml"]))
+    files = {
+        path.name: path.read_text()
+        for path in folder.iterdir()
+        if path.suffix != ".bin"
+    }
     program = {"input.py", "repro.py"} if "input.py" in files else {"input.mlir"}
-    assert names == ALWAYS | program
+    assert files.keys() - {"compare.py"} == ALWAYS | program
     assert os.access(folder / "repro.sh", os.X_OK)
     assert all(files[name] in files["README.md"] for name in program)
-    for name, text in files.items():
-        assert not re.search(r"/(root|home|tmp|work|Users)/", text), name
+    values = set(re.findall(r"@(\w+\.bin)", files["recipe.yaml"]))
+    assert values == {path.name for path in folder.glob("*.bin")}
+    assert not re.search(r"/(root|home|tmp|work|Users)/", "".join(files.values()))
     record = json.loads(files["reproducer.json"])
     seen = {version["version"]: version for version in record["evidence"]}
     assert len(seen) >= 16
     assert seen[record["bad"]["name"]]["signature"] == record["signature"]
-    assert record["good"] is None or seen[record["good"]["name"]]["status"] == "passed"
+    assert not record["good"] or seen[record["good"]["name"]]["status"] == "passed"
 
 
 @pytest.mark.real
