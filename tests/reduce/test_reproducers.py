@@ -111,7 +111,7 @@ def test_the_script_ends_with_1_where_the_compiler_fails(
 def test_an_issue_contains_compiler_text_only_as_text(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    attack = "@main</details> ![x](http://host/x) see #12 ````\n### EVIL"
+    attack = "see\n````\n### EVIL\n@main</details> ![x](http://host/x) see #12"
     failure = replace(OVERFLOW, headline=attack)
     monkeypatch.setitem(OUTCOMES, "F", Failed(failure))
     made = reproducer()
