@@ -20,6 +20,7 @@ import pytest
 from tests.bisect.tiny_compiler import (
     PROGRAMS,
     RECIPE,
+    WITH_SUBMODULES,
     between,
     compiler,
     repository,
@@ -61,6 +62,7 @@ test -f tinyc.py || exit 125
 python3 tinyc.py ../work/p.c && exit CODE
 exit $((1 - CODE))
 """
+SECRET = "https://me:secret@127.0.0.1:9/{}.git?token=secret"
 CALL = "import os\nopen(os.environ['TINYC_CALLS'], 'a').write(__file__ + '\\n')\n"
 
 
@@ -245,6 +247,32 @@ def test_commits_are_tested_by_a_script(
     done = broken.triage(*words)
     assert done.returncode == 4
     assert "no-such-program: " in done.stdout + done.stderr
+
+
+def test_submodules_are_fetched_only_where_the_build_needs_them(
+    bench: Bench, workplace: Path, home: Path
+) -> None:
+    history = History.begin(bench.clone)
+    history.git("remote", "add", "origin", SECRET.format("tinyc"))
+    first = history.commit("first", {"tinyc.py": compiler("P", 0)})
+    gitlink = f"160000,{first},third_party/lib"
+    history.git("update-index", "--add", "--cacheinfo", gitlink)
+    (bench.clone / "third_party/lib").mkdir(parents=True)
+    modules = f'[submodule "lib"]\npath = third_party/lib\nurl = {SECRET.format("lib")}'
+    history.write(".gitmodules", modules)
+    bench.shas = [first, history.commit("last", {"tinyc.py": compiler("F", 1)})]
+    words = ["bisect", *bench.words()]
+    assert bench.asked(*words)["after"]["subject"] == "last"
+    (workplace / "triage.yaml").write_text(WITH_SUBMODULES)
+    done = bench.triage(*words)
+    assert done.returncode == 4
+    printed = done.stdout + done.stderr
+    assert "git submodule failed" in printed
+    for path in (home / "logs").iterdir():
+        assert path.stat().st_mode & 0o777 == 0o600
+        printed += path.read_text()
+    assert "127.0.0.1:9/lib.git" in printed
+    assert "secret" not in printed
 
 
 @pytest.mark.parametrize(

@@ -13,12 +13,11 @@ from typing import Any
 
 import pytest
 
-from tests.bisect.tiny_compiler import COPIED, RECIPE, between, compiler
-from tests.conftest import Asked, Triage
+from tests.bisect.tiny_compiler import RECIPE, WITH_SUBMODULES, between, compiler
+from tests.conftest import Triage
 from tests.git_history.history import History
 from tests.programs import write_program
 
-PROJECT = COPIED.replace("TRIAGE_OUT\"'", "TRIAGE_OUT\"', submodules: true")
 SETTINGS = Path(__file__).with_name("hostile.gitconfig").read_text()
 HOOKS = """
     post-checkout post-index-change reference-transaction pre-auto-gc
@@ -84,7 +83,7 @@ def hostile(
     history.git("reset", "--quiet", "--hard", last)
     for git_dir in (history.path / ".git", history.path / ".git/modules/part"):
         make_hostile(git_dir, evil)
-    (workplace / "triage.yaml").write_text(PROJECT)
+    (workplace / "triage.yaml").write_text(WITH_SUBMODULES)
     (tmp_path / "p.c").write_text("program\n")
     recipe = tmp_path / "p.yaml"
     recipe.write_text(RECIPE)
@@ -112,7 +111,7 @@ def test_ranking_and_bisecting_its_commits_starts_nothing_of_it(
     assert json.loads(ranked.stdout)["suspects"]
     bisected = hostile.run("bisect", *hostile.words)
     # where it is the current folder
-    (clone / "triage.yaml").write_text(PROJECT)
+    (clone / "triage.yaml").write_text(WITH_SUBMODULES)
     for command in ("suspects", "bisect"):
         hostile.run(command, *hostile.words, cwd=clone)
     built = hostile.run("bisect", *hostile.words, "--build", cwd=clone)
@@ -159,39 +158,3 @@ def test_its_project_file_runs_only_if_the_user_says_so(
     if kind == "untracked":
         hostile.run(*words, "--build", cwd=clone)
         assert built.exists()
-
-
-SECRET = "https://me:secret@127.0.0.1:9/{}.git?token=secret"
-
-
-def test_submodules_are_fetched_only_where_the_build_needs_them(
-    asked: Asked, triage: Triage, tmp_path: Path, workplace: Path, home: Path
-) -> None:
-    history = History.begin(tmp_path / "clone")
-    history.git("remote", "add", "origin", SECRET.format("tinyc"))
-    history.commit("first", {"tinyc.py": compiler("P", 0)})
-    gitlink = f"160000,{history.head()},third_party/lib"
-    history.git("update-index", "--add", "--cacheinfo", gitlink)
-    first = history.git("rev-parse", "HEAD")
-    (history.path / "third_party/lib").mkdir(parents=True)
-    modules = f'[submodule "lib"]\npath = third_party/lib\nurl = {SECRET.format("lib")}'
-    files = {"tinyc.py": compiler("F", 1), ".gitmodules": modules}
-    last = history.commit("last", {**files})
-    (tmp_path / "p.yaml").write_text(RECIPE)
-    (tmp_path / "p.c").write_text("program\n")
-    words = ["bisect", tmp_path / "p.yaml", *between(history.path, first, last)]
-    project = workplace / "triage.yaml"
-    project.write_text(COPIED)
-    assert asked(*words)["after"]["subject"] == "last"
-    project.write_text(PROJECT)
-    done = triage(*words)
-    assert done.returncode == 4
-    printed = done.stdout + done.stderr
-    assert "git submodule failed" in printed
-    assert "secret" not in printed
-    texts = []
-    for path in (home / "logs").iterdir():
-        assert path.stat().st_mode & 0o777 == 0o600
-        texts.append(path.read_text())
-    assert "127.0.0.1:9/lib.git" in "".join(texts)
-    assert "secret" not in "".join(texts)

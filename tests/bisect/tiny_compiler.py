@@ -20,6 +20,7 @@ compiler: command
 build: {commands: 'cp tinyc.py "$TRIAGE_OUT"'}
 paths: [tinyc.py]
 """
+WITH_SUBMODULES = COPIED.replace("{commands", "{submodules: true, commands")
 RECIPE = """name: p
 summary: s
 compiler: command

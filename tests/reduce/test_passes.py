@@ -8,11 +8,10 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from onnx import TensorProto, helper, numpy_helper
+from onnx.parser import parse_model
 
 from tests.conftest import ROOT, Asked
 from tests.fake_releases import command_recipe, install
@@ -69,21 +68,13 @@ def test_a_text_is_reduced_to_the_tokens_and_flags_that_fail(tmp_path: Path) -> 
 
 def chain(length: int) -> OnnxProgram:
     """A chain of nodes that each add a constant, with an output after every third."""
-    values = [
-        helper.make_tensor_value_info(f"v{number}", TensorProto.FLOAT, [4])
-        for number in range(length + 1)
-    ]
-    nodes = []
-    constants = []
-    for number in range(length):
-        names = [f"v{number}", f"c{number}"]
-        nodes.append(helper.make_node("Add", names, [f"v{number + 1}"]))
-        constant = np.full(4, number, np.float32)
-        constants.append(numpy_helper.from_array(constant, names[1]))
-    graph = helper.make_graph(nodes, "chain", values[:1], values[:0:-3], constants)
-    opset = helper.make_opsetid("", 18)
-    model = helper.make_model(graph, opset_imports=[opset], ir_version=8)
-    return OnnxProgram(CASE, model)
+    numbers = range(length)
+    nodes = "\n".join(f"v{n + 1} = Add (v{n}, c{n})" for n in numbers)
+    constants = ", ".join(f"float[4] c{n} = {{{n}, {n}, {n}, {n}}}" for n in numbers)
+    outputs = ", ".join(f"float[4] v{n}" for n in range(length, 0, -3))
+    head = '<ir_version: 8, opset_import: ["" : 18]>'
+    graph = f"chain (float[4] v0) => ({outputs}) <{constants}> {{\n{nodes}\n}}"
+    return OnnxProgram(CASE, parse_model(f"{head}\n{graph}"))
 
 
 @settings(max_examples=20, deadline=None)

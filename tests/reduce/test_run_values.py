@@ -7,8 +7,6 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-import pytest
-
 from tests.reduce.made import CASE
 from triage.execution.compare import same_wrong_result
 from triage.mlir import parse_module
@@ -56,27 +54,18 @@ def test_arguments_keep_their_values_and_others_get_a_pattern(tmp_path: Path) ->
         assert run_of(ready).inputs == inputs
 
 
-def wrong(**details: object) -> Failure:
+def wrong(largest: str, nan: int = 0, output: int = 0) -> Failure:
+    """A wrong result, whose largest relative error and number of NaNs these are."""
     name = "wrong-result"
-    return Failure(name, name, f"{name}:0", "", details=details, stage=Stage.COMPARE)  # type: ignore[arg-type]
+    details = {"nan": nan, "inf": 0, "max_rel_error": largest, "output": output}
+    signature = f"{name}:{output}"
+    return Failure(name, name, signature, "", details=details, stage=Stage.COMPARE)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(
-    ("failure", "same"),
-    [
-        (wrong(nan=0, inf=0, max_rel_error="0.02"), True),
-        (wrong(nan=0, inf=0, max_rel_error="0.0002"), False),
-        (wrong(nan=3, inf=0, max_rel_error="0"), False),
-        (
-            replace(wrong(nan=0, max_rel_error="0.5"), failure_class="run-failure"),
-            False,
-        ),
-    ],
-)
-def test_wrong_results_of_another_sort_are_other_failures(
-    failure: Failure, *, same: bool
-) -> None:
-    off = wrong(nan=0, inf=0, max_rel_error="1.5")
-    assert same_wrong_result(off)(failure) is same
-    other = replace(wrong(nan=7, output=3), signature="wrong-result:3")
-    assert same_wrong_result(wrong(nan=1))(other)
+def test_wrong_results_of_another_sort_are_other_failures() -> None:
+    same = same_wrong_result(wrong("1.5"))
+    assert same(wrong("0.02"))
+    assert not same(wrong("0.0002"))
+    assert not same(wrong("0", nan=3))
+    assert not same(replace(wrong("0.5"), failure_class="run-failure"))
+    assert same_wrong_result(wrong("0", nan=1))(wrong("0", nan=7, output=3))
