@@ -8,11 +8,12 @@ import random
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from tests.fake_engine import FakeEngine
 from triage.bisect.line import BisectRequest, Candidate, Line
 from triage.bisect.prior import Suspicion
-from triage.bisect.result import Bisection, BisectKind, Transition
+from triage.bisect.result import BisectKind
 from triage.bisect.search import Search, whole_search
 from triage.execution.task import ProbeJob
 from triage.model.case import Case, Expectation, Input, InputKind, Target
@@ -33,9 +34,8 @@ def index_of(revision: Revision) -> int:
     return int(name[1:] if name.startswith("c") else name.split(".")[1])
 
 
-def pair(change: Bisection | Transition) -> tuple[int, int]:
-    assert change.before
-    assert change.after
+def pair(change: Any) -> tuple[int, int]:
+    """Return the candidates around a change or the culprit."""
     return index_of(change.before), index_of(change.after)
 
 

@@ -16,20 +16,20 @@ from triage.execution.in_turn import MIN_SAMPLES
 from triage.execution.number_judge import Metric, NumberJudge, engine_with_judge
 from triage.execution.task import ProbeJob
 from triage.model.errors import BadInput
-from triage.model.outcome import Failed, Measured, NoAnswer, Outcome, Passed, Probe
+from triage.model.outcome import Measured, Outcome, Passed, Probe
 
 CASE = case_named("case")
 RELEASES = HistoryEngine("PPP").releases("iree")
 OLD, MIDDLE, NEW = RELEASES
 
 
-def judged(judge: NumberJudge) -> Probe:
+def judged(judge: Any) -> Probe:
     """Judge the release in the middle, whose probe is cached."""
     probe = Probe(CASE, MIDDLE.revision, None, Passed(), cached=True)
     return judge.judge(probe, MIDDLE)
 
 
-def run_time(true: float, machine: Machine) -> Probe:
+def run_time(true: float, machine: Machine) -> Any:
     """Judge a program that takes so long, and 0.01 on the good toolchain."""
 
     def measure(_: object, ref: object) -> Any:
@@ -42,12 +42,11 @@ def run_time(true: float, machine: Machine) -> Probe:
 def test_the_side_of_a_run_time_is_never_wrong(busy: dict[str, float]) -> None:
     for seed in range(15):
         fast, slow = (run_time(true, Machine(seed, **busy)) for true in (0.01, 0.02))
-        assert isinstance(fast.outcome, Passed | NoAnswer)
-        assert not isinstance(slow.outcome, Passed)
-    assert isinstance(run_time(0.01, Machine(1)).outcome, Passed)
-    assert isinstance(run_time(0.0141, Machine(1)).outcome, NoAnswer)
+        assert fast.outcome.plain_status != "failed"
+        assert slow.outcome.plain_status != "passed"
+    for true, status in ((0.01, "passed"), (0.0141, "untestable")):
+        assert run_time(true, Machine(1)).outcome.plain_status == status
     slow = run_time(0.02, Machine(1))
-    assert isinstance(slow.outcome, Failed)
     assert slow.outcome.failure.signature == "metric:run_seconds"
     assert float(slow.outcome.failure.details["low"]) > 1.41
     assert not slow.cached
@@ -75,10 +74,10 @@ def compiled(
 
 def test_a_compile_near_the_limit_is_repeated_in_turn_with_the_good_one() -> None:
     near, names = compiled("cpu_seconds", 1.0, 1.5, 1.5, machine=Machine(1))
-    assert isinstance(near, Failed)
+    assert near.plain_status == "failed"
     assert len(names) >= 2 * MIN_SAMPLES
     far, names = compiled("cpu_seconds", 1.0, 30.0, 25.0, machine=Machine(1))
-    assert isinstance(far, Failed)
+    assert far.plain_status == "failed"
     assert names == ["1.0.0", "1.1.0"]
 
 
@@ -92,7 +91,7 @@ def test_a_compile_near_the_limit_is_repeated_in_turn_with_the_good_one() -> Non
 )
 def test_a_number_is_bad_beyond_halfway(numbers: list[float], fails: bool) -> None:
     outcome, _ = compiled("spills", *numbers)
-    assert isinstance(outcome, Failed) is fails
+    assert (outcome.plain_status == "failed") is fails
 
 
 @pytest.mark.parametrize(("metric", "new"), [("spills", 1.005), ("cpu_seconds", 1.0)])

@@ -18,7 +18,7 @@ from tests.bisect.letters import HistoryEngine, case_named, index_of, pair, sear
 from triage.bisect.history import Histories, histories
 from triage.bisect.line import BisectRequest
 from triage.bisect.releases import bisect_between
-from triage.bisect.result import Answer, Bisection, BisectKind
+from triage.bisect.result import Answer, BisectKind
 from triage.bisect.search import find_changes
 from triage.execution.task import ProbeJob
 from triage.model.errors import BadInput
@@ -28,9 +28,7 @@ REGRESSION, FIX = BisectKind
 ROWS = yaml.safe_load(Path(__file__).with_name("without_answer.yaml").read_text())
 
 
-def bisect_releases(
-    engine: HistoryEngine, kind: BisectKind, *ends: int | None
-) -> Bisection:
+def bisect_releases(engine: HistoryEngine, kind: BisectKind, *ends: int | None) -> Any:
     names = [None if index is None else f"1.{index}.0" for index in ends]
     request = BisectRequest(engine, case_named("case"), kind=kind)  # type: ignore[arg-type]
     return bisect_between(request, *names)
@@ -66,9 +64,8 @@ def test_a_window_of_one_release_is_found(
     engine.installed = installed
     answer = bisect_releases(engine, kind, None, after)
     assert answer.status is Answer.CULPRIT
-    around = [(window - 1, window), (window, window + 1)]
-    found = [pair(change) for change in (answer, answer.fixed) if change]
-    assert found == around[kind is FIX :]
+    assert kind is FIX or pair(answer) == (window - 1, window)
+    assert pair(answer.fixed or answer) == (window, window + 1)
 
 
 def test_exchanged_ends_are_told_which_is_first() -> None:
@@ -105,7 +102,6 @@ def test_an_answer_about_releases_is_always_true(
         assert answer.reason
         assert not answer.suspects
         return
-    assert answer.failure
     reference = answer.failure.failure_class[-1]
     other = "FG".replace(reference, "")
     broke, changed, fixed = answer.broke, answer.changed, answer.fixed
@@ -125,14 +121,14 @@ def test_an_answer_about_releases_is_always_true(
     assert answer.confirmed
 
 
-def search_commits(history: str, false_good: float = 0.0, seed: int = 0) -> Bisection:
+def search_commits(history: str, false_good: float = 0.0, seed: int = 0) -> Any:
     """Search all changes along commits with these outcomes."""
     alike = [1.0] * len(history)
     engine = HistoryEngine(history, 1, false_good, seed)
     return find_changes(search_along(engine, alike, alike))
 
 
-def suspects_of(answer: Bisection) -> set[int]:
+def suspects_of(answer: Any) -> set[int]:
     return set(map(index_of, answer.suspects))
 
 
@@ -157,11 +153,10 @@ def test_both_changes_of_commits_are_true_and_the_best_possible(
     suspicion = [randomly.gammavariate(0.3, 1) + 1e-4 for _ in line]
     shut = [index for index, letter in enumerate(line) if letter == "X"]
     engine = HistoryEngine(line, jobs)
-    answer = find_changes(search_along(engine, prices, suspicion, kind, shut))
+    answer: Any = find_changes(search_along(engine, prices, suspicion, kind, shut))
     assert not set(engine.indices) & set(shut)
     assert answer.status is not Answer.INCONCLUSIVE
     assert abs(sum(suspect.probability for suspect in answer.suspects) - 1) < 0.01
-    assert answer.broke
     assert answer.broke.confirmed
 
     def check(change: Any, good: str, bad: str, between: str) -> bool:
@@ -219,7 +214,6 @@ def test_a_culprit_costs_few_probes_and_most_where_a_failure_may_come_and_go(
 def test_a_search_ends_soon_if_no_compiler_can_be_obtained_between_its_ends() -> None:
     answer = search_commits("P" + "X" * 38 + "F")
     assert (answer.status, answer.confirmed) == (Answer.SUSPECTS, False)
-    assert answer.unanswered
     assert answer.unanswered.cause is Cause.ENVIRONMENT
     assert answer.probes <= 7
 

@@ -229,13 +229,10 @@ def test_a_pair_of_toolchains_is_bisected_by_the_commits_between_them(
     if not is_narrowed:
         monkeypatch.setattr(investigation, "_are_releases", lambda _: False)
     assert (cluster.narrow if is_narrowed else cluster.bisect)() is None
-    culprit = cluster.record.culprit
-    assert culprit
+    culprit: Any = cluster.record.culprit
     assert (culprit.status, culprit.confirmed) == (Answer.CULPRIT, True)
-    assert culprit.broke
     assert culprit.broke.after.commit == shas[5]
-    assert cluster.pair
-    assert [ref.revision.commit for ref in cluster.pair] == shas[7:9]
+    assert [ref.revision.commit for ref in cluster.pair or ()] == shas[7:9]
     assert [suspect.pull_request for suspect in culprit.suspects] == [108]
 
 
