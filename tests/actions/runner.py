@@ -162,7 +162,6 @@ class Runner:
             ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step["run"]],
             cwd=job.workspace,
             env=job.environment | job.texts(step.get("env", {})),
-            check=False,
         )
         if done.returncode:
             job.failed.append(step["name"])

@@ -215,32 +215,26 @@ m.mlir:1:1: error: 'func.func' op uses 286720 bytes of shared memory; exceeded t
 ```
 """
 RUN = ("run", "issue.md", "-t", "triton:3.2.0")
-Write = Callable[..., Path]
 
 
-@pytest.fixture
-def kernel_issue(workplace: Path) -> Write:
-    """Writes an issue with an error and a kernel that leaves a mark when it is
-    imported, and returns the mark.
+def write_kernel(folder: Path, more: str = "") -> Path:
+    """Write an issue with an error and a kernel that leaves a mark when it is imported,
+    and return the mark.
     """
-
-    def write(more: str = "") -> Path:
-        mark = workplace / "mark"
-        text = MARKING.replace("MARK", str(mark)).replace("MORE", more)
-        (workplace / "issue.md").write_text(text)
-        return mark
-
-    return write
+    mark = folder / "mark"
+    text = MARKING.replace("MARK", str(mark)).replace("MORE", more)
+    (folder / "issue.md").write_text(text)
+    return mark
 
 
 @pytest.mark.real
 @pytest.mark.core
 @pytest.mark.usefixtures("strictly_sealed")
 def test_python_of_a_text_runs_where_it_can_be_sealed(
-    installed: Callable[[str], Path], asked: Asked, kernel_issue: Write
+    installed: Callable[[str], Path], asked: Asked, workplace: Path
 ) -> None:
     installed("triton:3.2.0")
-    mark = kernel_issue()
+    mark = write_kernel(workplace)
     [result] = asked(*RUN, code=3)["results"]
     assert result["status"] == "untestable"
     assert str(mark) in result["reason"]
@@ -253,13 +247,13 @@ def test_python_of_a_text_runs_only_when_it_is_allowed(
     installed: Callable[[str], Path],
     triage: Triage,
     asked: Asked,
-    kernel_issue: Write,
+    workplace: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Where it cannot be sealed."""
     installed("triton:3.2.0")
     monkeypatch.setattr(sealing, "can_seal", lambda: False)
-    mark = kernel_issue(SECRET)
+    mark = write_kernel(workplace, SECRET)
     for words in (RUN, ("reduce", "issue.md", "-t", "3.2.0")):
         refused = triage(*words)
         assert (refused.returncode, refused.stdout) == (2, "")
@@ -271,16 +265,14 @@ def test_python_of_a_text_runs_only_when_it_is_allowed(
     assert "--run-code" in why["next"][0]
     asked("recipe", "new", "mine.yaml", "--input", "issue.md")
     assert not mark.exists()
-    kernel_issue()
+    write_kernel(workplace)
     [result] = asked(*RUN, "--run-code")["results"]
     assert result["status"] == "xpass"
     assert mark.exists()
 
 
-def test_a_kernel_of_a_text_takes_no_file_that_it_imports(
-    lab: Lab, kernel_issue: Write
-) -> None:
-    kernel_issue(SECRET)
+def test_a_kernel_of_a_text_takes_no_file_that_it_imports(lab: Lab) -> None:
+    write_kernel(lab.folder, SECRET)
     lab.write("secret.py", "private = 'a private word'\n")
     text = (lab.folder / "issue.md").read_text()
     text = text.replace("    at = ", "    private\n    at = ")
@@ -288,10 +280,10 @@ def test_a_kernel_of_a_text_takes_no_file_that_it_imports(
 
 
 def test_python_of_a_text_is_shown_and_asked_about_on_a_terminal(
-    lab: Lab, kernel_issue: Write, monkeypatch: pytest.MonkeyPatch
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TRIAGE_TEST_UNSEALED", "1")
-    mark = kernel_issue()
+    mark = write_kernel(lab.folder)
     words = [*TRIAGE, "run", "issue.md", "-t", "triton:path:/nowhere"]
     own, other = pty.openpty()
     with subprocess.Popen(

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import ctypes
 import os
-import platform
 import select
 import signal
 import subprocess
@@ -18,12 +17,11 @@ from contextlib import contextmanager
 import psutil
 import pytest
 
-from tests.cli.conftest import TRIAGE, Lab
+from tests.cli.conftest import TRIAGE, Lab, rows
 from tests.fake_releases import install
 from tests.toolchains.hostile import http, serve_hostile
 from triage.cli.command import LiveBars
 
-_TGKILL = {"x86_64": 234, "aarch64": 131}  # the numbers of a system call
 GENERATED = "name: gen\ninput: gen.py\ntarget: {backend: llvm-cpu}\n"
 PIPES = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
 
@@ -45,8 +43,7 @@ def send_to_thread(process: psutil.Process, number: int) -> None:
     """
     time.sleep(0.5)
     thread = max(thread.id for thread in process.threads())
-    send = ctypes.CDLL(None).syscall
-    assert send(_TGKILL[platform.machine()], process.pid, thread, number) == 0
+    assert ctypes.CDLL(None).tgkill(process.pid, thread, number) == 0
 
 
 def stop_while(
@@ -54,7 +51,7 @@ def stop_while(
     line: str,
     number: int,
     is_busy: Callable[[], bool],
-    send: Callable[[psutil.Process, int], None] = psutil.Process.send_signal,
+    by_thread: bool = False,
 ) -> str:
     """Start the program, send it a signal once it is busy, and check that it ends with
     all that it started. Return what it printed.
@@ -65,7 +62,10 @@ def stop_while(
             assert running.poll() is None, running.communicate()
             time.sleep(0.05)
         children = process.children(recursive=True)
-        send(process, number)
+        if by_thread:
+            send_to_thread(process, number)
+        else:
+            process.send_signal(number)
         out, errors = running.communicate(timeout=20)
     assert (running.returncode, out) == (130, ""), errors
     assert "Traceback" not in errors
@@ -74,18 +74,14 @@ def stop_while(
 
 
 @pytest.mark.parametrize(
-    ("line", "again", "number", "send"),
+    ("line", "again", "number"),
     [
-        ("run --fresh", "run", signal.SIGINT, psutil.Process.send_signal),
-        ("reduce -t installed", "reduce -t installed", signal.SIGTERM, send_to_thread),
+        ("run --fresh", "run", signal.SIGINT),
+        ("reduce -t installed", "reduce -t installed", signal.SIGTERM),
     ],
 )
 def test_an_interruption_leaves_no_child_and_prints_how_to_resume(
-    lab: Lab,
-    line: str,
-    again: str,
-    number: int,
-    send: Callable[[psutil.Process, int], None],
+    lab: Lab, line: str, again: str, number: int
 ) -> None:
     lab.write("gen.py", "import time; time.sleep(600)")
     lab.write("gen.yaml", f"{GENERATED}args: {{mark: {lab.folder}}}\n")
@@ -95,7 +91,8 @@ def test_an_interruption_leaves_no_child_and_prints_how_to_resume(
         lines = [each.info["cmdline"] for each in psutil.process_iter(["cmdline"])]
         return any(str(lab.folder) in (words or []) for words in lines)
 
-    message = stop_while(lab, f"{line} gen.yaml", number, generates, send)
+    by_thread = number == signal.SIGTERM
+    message = stop_while(lab, f"{line} gen.yaml", number, generates, by_thread)
     assert f"  triage {again} gen.yaml\n" in message
     assert not generates()
 
@@ -135,7 +132,7 @@ main()
 
 def test_an_interruption_while_the_program_is_imported_is_one_line() -> None:
     words = [sys.executable, "-c", EARLY, "--help"]
-    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    done = subprocess.run(words, capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (130, "stopped\n")
 
 
@@ -201,25 +198,17 @@ SEARCHES = (
 )
 HEAVY = f"jinja2 numpy onnx psutil pypi_simple requests uv {SEARCHES}".split()
 # A command line, a module that it imports, and modules that it must not import.
-STARTS = {
-    "--help": (
-        "triage.cli.app",
-        "pydantic sqlite3 triage.compilers triage.execution triage.recipes yaml",
-    ),
-    "run good.yaml": (
-        "triage.execution.cache",
-        "pydantic statistics triage.compilers.triton.adapter triage.execution.benchmark",
-    ),
-    "classify build.log": (
-        "triage.classify",
-        "yaml sqlite3 triage.compilers.registry triage.execution.engine",
-    ),
-}
+STARTS = """
+--help              triage.cli.app          pydantic sqlite3 triage.compilers triage.execution triage.recipes yaml
+run good.yaml       triage.execution.cache  statistics triage.compilers.triton.adapter triage.execution.benchmark
+classify build.log  triage.classify         yaml sqlite3 triage.compilers.registry triage.execution.engine
+"""
 
 
-@pytest.mark.parametrize("line", STARTS)
-def test_a_command_imports_only_what_it_needs(lab: Lab, line: str) -> None:
-    needed, others = STARTS[line]
+@pytest.mark.parametrize(("line", "needed", "others"), rows(STARTS))
+def test_a_command_imports_only_what_it_needs(
+    lab: Lab, line: str, needed: str, others: str
+) -> None:
     lab.recipe("good", "fine")
     lab.write("good.mlir", "func.func @f() { return }\n")
     lab.write("build.log", "all is well\n")

@@ -64,7 +64,7 @@ NASTY = [
 ]
 characters = st.characters(categories=["L", "N", "P", "S", "Cc", "Cs", "Zl", "Zp"])
 pieces = st.lists(st.sampled_from(NASTY) | characters, min_size=1)
-texts = pieces.map("".join)
+texts = pieces.map("".join).filter(str.strip)
 
 
 @dataclass(frozen=True)
