@@ -30,7 +30,6 @@ from triage.model.outcome import (
 from triage.model.revision import Capabilities, Revision
 from triage.remedy.candidates import (
     ChangedCase,
-    RemedyRequest,
     Situation,
     compiler_options,
     known_remedies,
@@ -98,8 +97,7 @@ def engine_of(
 
 def candidates(case: Case, name: str = "shared-memory-overflow") -> list[ChangedCase]:
     """Return the known remedies of a failure, then the compiler's own options."""
-    engine = engine_of(lambda *_: failed())
-    situation = Situation(engine, RemedyRequest(case, BAD), failed(name).failure)
+    situation = Situation(engine_of(lambda *_: failed(name)), case, BAD)
     return [*known_remedies(situation), *compiler_options(situation)]
 
 
@@ -135,9 +133,14 @@ def test_kernel_options_are_input_changes() -> None:
     assert tried["num_warps=4"].options == {"num_warps": 4, "num_stages": 3}
 
 
-def searched(engine: Any, **more: Any) -> Remedies:
-    """Find remedies. more: of the request."""
-    return find_remedies(engine, RemedyRequest(case_with(), **{"bad": BAD} | more))
+def searched(
+    engine: Any,
+    bad: ToolchainRef = BAD,
+    good: ToolchainRef | None = None,
+    **limits: Any,
+) -> Remedies:
+    """Find remedies. limits: a budget, or seconds."""
+    return find_remedies(Situation(engine, case_with(), bad, good), **limits)
 
 
 def flags_of(answer: Remedies) -> list[str]:

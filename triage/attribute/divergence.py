@@ -29,26 +29,23 @@ from triage.toolchains.registry import ToolchainRef
 _LIMITS = (Ending.TIMED_OUT, Ending.OVER_MEMORY, Ending.OVER_OUTPUT)
 
 
-@dataclass(frozen=True)
-class AttributionRequest:
-    """A case to compare on two compilers, and how closely."""
-
-    case: Case
-    good: ToolchainRef
-    bad: ToolchainRef
-    patience: float = math.inf
-    """Seconds for each compile that prints IR, if less than the case's own limit."""
-
-
-def attribute(engine: Engine, request: AttributionRequest) -> Attribution:
+def attribute(
+    engine: Engine,
+    case: Case,
+    good_ref: ToolchainRef,
+    bad_ref: ToolchainRef,
+    patience: float = math.inf,
+) -> Attribution:
     """Find where two compilers diverge over a case.
+
+    patience: seconds for each compile that prints IR, if less than the case's own
+    limit.
 
     Raises:
         BadInput: The family's IR cannot be printed.
         EnvironmentFailure: A toolchain cannot be obtained.
     """
-    case = request.case
-    refs = (request.good, request.bad)
+    refs = (good_ref, bad_ref)
     family = engine.compilers[case.compiler]
     if family.passes is None:
         raise BadInput(
@@ -69,11 +66,10 @@ def attribute(engine: Engine, request: AttributionRequest) -> Attribution:
     )
     if answer.unanswered:
         return answer
-    toolchains = (engine.registry.obtain(refs[0]), engine.registry.obtain(refs[1]))
-    timeout = min(case.limits.timeout, request.patience)
+    toolchains = (engine.registry.obtain(good_ref), engine.registry.obtain(bad_ref))
+    timeout = min(case.limits.timeout, patience)
     timed = replace(case, limits=replace(case.limits, timeout=timeout))
-    request = replace(request, case=timed)
-    comparison = _Comparison(engine, request, family.passes, toolchains, failure)
+    comparison = _Comparison(engine, timed, family.passes, toolchains, failure)
     return comparison.run(answer)
 
 
@@ -97,7 +93,7 @@ def _why_not_comparable(good: Probe, bad: Probe) -> NoAnswer | None:
 @dataclass
 class _Comparison:
     engine: Engine
-    request: AttributionRequest
+    case: Case
     printer: IrPrinter
     toolchains: tuple[Toolchain, Toolchain]
     failure: Failure | None
@@ -108,7 +104,7 @@ class _Comparison:
 
     def run(self, answer: Attribution) -> Attribution:
         """Compare operations and types, then if nothing else differs all attributes."""
-        vocabulary = self.engine.compilers[self.request.case.compiler].vocabulary
+        vocabulary = self.engine.compilers[self.case.compiler].vocabulary
         bad, divergence = self._find_divergence(vocabulary)
         answer = replace(answer, failing=_failing_pass(bad, self.failure))
         if self.unprinted is not None:
@@ -152,7 +148,7 @@ class _Comparison:
         """Return what a compile's passes change."""
         trace = Trace()
         reader = DumpReader(vocabulary, trace.add_dump)
-        task = plan_task(self.engine, self.request.case, toolchain)
+        task = plan_task(self.engine, self.case, toolchain)
         printing = task.invocation.with_printing(self.printer.all_passes)
         task = replace(task, invocation=printing)
         execution = self.engine.compile(task, self.engine.stop, on_stderr=reader.feed)
@@ -163,7 +159,7 @@ class _Comparison:
                 f"({execution.ending.value}); later passes are not compared"
             )
         elif self._compiles_on(toolchain) and not execution.ok:
-            ending = execution.ending_text(self.request.case.limits)
+            ending = execution.ending_text(self.case.limits)
             why = f"{name} does not compile when it prints its IR: {ending}"
             self.unprinted = NoAnswer(Cause.NOT_FOUND, why)
         elif self._compiles_on(toolchain) and not trace.functions:

@@ -381,11 +381,11 @@ def attribute_case(
 
     - `triage attribute recipes/cuda-matmul-f32.yaml --good 3.0.0 --bad 3.1.0`
     """
-    from triage.attribute.divergence import AttributionRequest, attribute
+    from triage.attribute.divergence import attribute
 
     case = chosen.selected_case()
     with open_engine_for(chosen.app, [case]) as engine:
         old = engine.registry.resolve(good, case.compiler)
         new = engine.registry.resolve(bad, case.compiler)
-        attribution = attribute(engine, AttributionRequest(case, old, new))
+        attribution = attribute(engine, case, old, new)
     return report(attribution, attribution_document)

@@ -58,7 +58,7 @@ def remedy(
 
     - `triage remedy recipes/cuda-matmul-f32.yaml -t 3.3.0 --good 3.0.0`
     """
-    from triage.remedy.candidates import RemedyRequest
+    from triage.remedy.candidates import Situation
     from triage.remedy.search import find_remedies
     from triage.report.searches import remedy_document
 
@@ -67,8 +67,7 @@ def remedy(
     with open_engine_for(chosen.app, cases) as engine:
         bad = engine.registry.resolve(toolchain, case.compiler)
         reference = engine.registry.resolve(good, case.compiler) if good else None
-        request = RemedyRequest(case, bad, reference, siblings=cases)
-        remedies = find_remedies(engine, request)
+        remedies = find_remedies(Situation(engine, case, bad, reference, cases))
     return report(remedies, remedy_document)
 
 

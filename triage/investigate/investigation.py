@@ -14,7 +14,7 @@ from math import inf
 from pathlib import Path
 from typing import Any
 
-from triage.attribute.divergence import AttributionRequest, attribute
+from triage.attribute.divergence import attribute
 from triage.bisect.commits import plan_commits, release_end
 from triage.bisect.history import known_range
 from triage.bisect.line import BisectRequest, Candidate
@@ -54,7 +54,7 @@ from triage.reduce.reproducer import (
 )
 from triage.reduce.result import replay_states
 from triage.reduce.workflow import reduce_case
-from triage.remedy.candidates import RemedyRequest
+from triage.remedy.candidates import Situation
 from triage.remedy.search import find_remedies
 from triage.toolchains.registry import ToolchainRef
 
@@ -296,8 +296,7 @@ class ClusterInvestigation:
         has_passes = engine.compilers[self.case.compiler].passes is not None
         if self.failure.stage is not Stage.COMPILE or not has_passes:
             return NoAnswer(Cause.NEEDLESS, "it fails outside of printed passes")
-        request = AttributionRequest(self.case, *pair, patience=_PATIENCE_SECONDS)
-        attribution = attribute(engine, request)
+        attribution = attribute(engine, self.case, *pair, _PATIENCE_SECONDS)
         if attribution.unanswered is None:
             self.add(attribution=attribution)
         return attribution.unanswered
@@ -308,15 +307,11 @@ class ClusterInvestigation:
             return NoAnswer(Cause.NEEDLESS, "nothing fails")
         source = self.case.source
         cases = self.work.cases.values()
-        request = RemedyRequest(
-            self.case,
-            self.work.ends[1],
-            self.good,
-            _REMEDIES_TRIED,
-            [other for other in cases if other.source == source],
-            min(_REMEDY_SECONDS, self.seconds / 2),
-        )
-        remedies = find_remedies(self.work.engine, request)
+        siblings = [other for other in cases if other.source == source]
+        bad = self.work.ends[1]
+        situation = Situation(self.work.engine, self.case, bad, self.good, siblings)
+        seconds = min(_REMEDY_SECONDS, self.seconds / 2)
+        remedies = find_remedies(situation, _REMEDIES_TRIED, seconds)
         self.add(remedies=list(remedies.remedies))
         return remedies.unanswered
 

@@ -10,7 +10,6 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import sha256
-from math import inf
 from pathlib import Path
 
 from triage.classify.rules import RemedyCandidate
@@ -21,7 +20,7 @@ from triage.compilers.registry import family_of
 from triage.execution.engine import Engine
 from triage.execution.judge import rules_of
 from triage.execution.mlir_tools import Reader
-from triage.execution.task import Prepared
+from triage.execution.task import Prepared, ProbeJob
 from triage.mlir import (
     Module,
     Operation,
@@ -32,7 +31,7 @@ from triage.mlir import (
 )
 from triage.mlir.tree import CANONICALIZE, arguments_of, symbols, update_function_type
 from triage.model.case import Case, Flag, Input, InputKind
-from triage.model.outcome import Failure
+from triage.model.outcome import Failure, Probe
 from triage.model.revision import Toolchain
 from triage.recipes.expectations import applied_flags
 from triage.remedy.result import Change, Weakness
@@ -44,22 +43,6 @@ _SPLIT_DIMENSION = re.compile(r"\?x(\d{1,18})(?=x)")
 _MOST_SPLITS = 12
 # tried in order: reshapes and divisibility in the program exclude some
 _SIZES = (64, 128, 256, 1024)
-
-
-@dataclass(frozen=True)
-class RemedyRequest:
-    """The case to find remedies for. It fails on `bad`, and passes on `good`."""
-
-    case: Case
-    bad: ToolchainRef
-    good: ToolchainRef | None = None
-    """Options that it lacks are tried first."""
-    budget: int = 100
-    """The maximum number of candidates."""
-    siblings: Sequence[Case] = ()
-    """The recipe's cases."""
-    seconds: float = inf
-    """The time for trying candidates."""
 
 
 @dataclass(frozen=True)
@@ -75,19 +58,28 @@ class ChangedCase:
 
 @dataclass(frozen=True)
 class Situation:
-    """The failing case, and all that decides which candidates there are for it."""
+    """The case that fails on `bad`, and all that decides which candidates there are."""
 
     engine: Engine
-    request: RemedyRequest
-    failure: Failure
+    case: Case
+    bad: ToolchainRef
+    good: ToolchainRef | None = None
+    """It passes there; options that this toolchain lacks are tried first."""
+    siblings: Sequence[Case] = ()
+    """The recipe's cases."""
+
+    @cached_property
+    def failing(self) -> Probe:
+        return self.engine.probe(ProbeJob(self.case, self.bad))
 
     @property
-    def case(self) -> Case:
-        return self.request.case
+    def failure(self) -> Failure:
+        assert self.failing.outcome.failure
+        return self.failing.outcome.failure
 
     @cached_property
     def toolchain(self) -> Toolchain:
-        return self.engine.registry.obtain(self.request.bad)
+        return self.engine.registry.obtain(self.bad)
 
     @property
     def family(self) -> Compiler:
@@ -144,7 +136,7 @@ def known_remedies(situation: Situation) -> Iterator[ChangedCase]:
     for name in dict.fromkeys(text.partition("=")[0] for text in situation.flags):
         if "target" not in name:
             yield situation.with_change(Change(dropped_flags=(name,)))
-    for sibling in situation.request.siblings:
+    for sibling in situation.siblings:
         changed = set(sibling.matrix) - set(case.matrix)
         if len(changed) == 1:
             text = "=".join(*changed)
@@ -207,7 +199,7 @@ def _switches(situation: Situation) -> Iterator[str]:
     catalog = situation.family.remedy_options
     capabilities = situation.toolchain.capabilities
     backend = situation.case.target.backend
-    good = situation.request.good
+    good = situation.good
     old = capabilities.flags
     if good:
         old = situation.engine.registry.obtain(good).capabilities.flags

@@ -8,9 +8,9 @@ import time
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
+from math import inf
 
 from triage.compilers.invocation import flag_name
-from triage.execution.engine import Engine
 from triage.execution.judge import result_of
 from triage.execution.task import ProbeJob, in_job_order
 from triage.model.case import Case
@@ -19,7 +19,6 @@ from triage.model.outcome import Cause, NoAnswer, ProbeResult
 from triage.recipes.values import parse_version
 from triage.remedy.candidates import (
     ChangedCase,
-    RemedyRequest,
     Situation,
     compiler_options,
     known_remedies,
@@ -31,25 +30,26 @@ _COST = "cost"  # of remedies is measured
 _MOST_REPORTED = 5  # remedies, each of which is tried on other compilers, too
 
 
-def find_remedies(engine: Engine, request: RemedyRequest) -> Remedies:
-    """Try changes that may make the case compile.
+def find_remedies(
+    situation: Situation, budget: int = 100, seconds: float = inf
+) -> Remedies:
+    """Try changes that may make the case compile: at most `budget`, for at most some
+    seconds.
 
     Raises:
         EnvironmentFailure: A compiler cannot be obtained.
     """
-    deadline = time.monotonic() + request.seconds
-    failing = engine.probe(ProbeJob(request.case, request.bad))
+    deadline = time.monotonic() + seconds
+    failing = situation.failing
     outcome = failing.outcome
-    name = failing.revision.name
-    answer = Remedies(request.case.name, failing.revision)
+    answer = Remedies(situation.case.name, failing.revision)
     if isinstance(outcome, NoAnswer):
         return replace(answer, unanswered=outcome)
     if outcome.failure is None:
-        needless = NoAnswer(Cause.NEEDLESS, f"it passes on {name}")
+        needless = NoAnswer(Cause.NEEDLESS, f"it passes on {failing.revision.name}")
         return replace(answer, unanswered=needless)
     answer = replace(answer, failure=outcome.failure)
-    situation = Situation(engine, request, outcome.failure)
-    search = _Search(engine, request, deadline)
+    search = _Search(situation, budget, deadline)
     try:
         search.try_all(known_remedies(situation), stops_early=False)
         search.try_all(compiler_options(situation), stops_early=True)
@@ -73,8 +73,8 @@ def find_remedies(engine: Engine, request: RemedyRequest) -> Remedies:
 
 @dataclass
 class _Search:
-    engine: Engine
-    request: RemedyRequest
+    situation: Situation
+    budget: int
     deadline: float
     candidates: dict[str, ChangedCase] = field(default_factory=dict)
     """By the texts of their changes."""
@@ -95,16 +95,15 @@ class _Search:
         """
         for changed in changes:
             self.candidates.setdefault(changed.change.text, changed)
-        limit = self.request.budget
-        new = list(self.candidates.values())[len(self.tried) : limit]
-        size = 2 * self.engine.jobs
+        new = list(self.candidates.values())[len(self.tried) : self.budget]
+        size = 2 * self.situation.engine.jobs
         for start in range(0, len(new), size):
             is_needless = stops_early and self.is_successful
             if is_needless or time.monotonic() > self.deadline:
                 return
             batch = new[start : start + size]
             cases = [changed.case for changed in batch]
-            results = self._results(cases, self.request.bad, "remedies")
+            results = self._results(cases, self.situation.bad, "remedies")
             for changed, result in zip(batch, results, strict=True):
                 remedy = Remedy(**asdict(changed.change), result=result)
                 self.tried[remedy.text] = remedy.with_check(result)
@@ -114,7 +113,7 @@ class _Search:
     ) -> list[ProbeResult]:
         """Return the result of each case on a compiler."""
         jobs = [ProbeJob(case, ref, resources=what == _COST) for case in cases]
-        probes = self.engine.probe_all(jobs, what)
+        probes = self.situation.engine.probe_all(jobs, what)
         return list(map(result_of, in_job_order(jobs, probes)))
 
     def best(self) -> list[Remedy]:
@@ -132,7 +131,7 @@ class _Search:
         release, and the newest release if it needs none.
         """
         best = self.best()
-        bad = self.request.bad
+        bad = self.situation.bad
         cases = [self.candidates[remedy.text].case for remedy in best]
         results = self._results(cases, bad, _COST)
         remedies = [
@@ -141,7 +140,7 @@ class _Search:
         ]
         upgrade = None
         for ref in self._other_toolchains():
-            both = [self.request.case, *cases]
+            both = [self.situation.case, *cases]
             without, *others = self._results(both, ref, "other compilers")
             remedies = [
                 remedy.with_check(result, without)
@@ -154,12 +153,13 @@ class _Search:
 
     def _other_toolchains(self) -> list[ToolchainRef]:
         """Return the good compiler and the newest release, without the bad one."""
-        request = self.request
-        refs = [request.good] if request.good else []
+        situation = self.situation
+        refs = [situation.good] if situation.good else []
         with suppress(TriageError):  # `verified_on` names all that were tried
-            refs.append(self.engine.registry.resolve("latest", request.case.compiler))
+            registry = situation.engine.registry
+            refs.append(registry.resolve("latest", situation.case.compiler))
         others = {ref.revision.name: ref for ref in refs}
-        others.pop(request.bad.revision.name, None)
+        others.pop(situation.bad.revision.name, None)
         return list(others.values())
 
 
