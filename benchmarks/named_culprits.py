@@ -18,7 +18,7 @@ from dataclasses import replace
 from pathlib import Path
 from statistics import mean, median
 
-from triage.bisect.prior import suspicions
+from triage.bisect.prior import suspects_of
 from triage.git_history.repository import Repository
 from triage.git_history.timeline import first_parent_log
 from triage.model.outcome import Failure
@@ -60,8 +60,8 @@ def diagnostics(clone: Repository, fix: str, culprit: str) -> str:
 def rank_of(culprit: str, text: str, commits: Sequence[Commit]) -> float:
     """Return 1 for the likeliest commit of a failure; among equals the middle."""
     failure = Failure("named", "named", "named", text)
-    suspicious = suspicions(commits, [failure], find_project("iree"))
-    chances = [suspicion.chance for suspicion in suspicious]
+    suspects = suspects_of(commits, [failure], find_project("iree"))
+    chances = [suspect.probability for suspect in suspects]
     [blamed] = (i for i, one in enumerate(commits) if one.sha.startswith(culprit))
     ratios = [chance / chances[blamed] - 1 for chance in chances]
     likelier = sum(ratio > 1e-9 for ratio in ratios)

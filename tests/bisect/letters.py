@@ -6,14 +6,13 @@ from __future__ import annotations
 
 import random
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from tests.fake_engine import FakeEngine
 from triage.bisect.line import BisectRequest, Candidate, Line
-from triage.bisect.prior import Suspicion
-from triage.bisect.result import BisectKind
+from triage.bisect.result import BisectKind, Suspect
 from triage.bisect.search import Search, whole_search
 from triage.execution.task import ProbeJob
 from triage.model.case import Case, Expectation, Input, InputKind, Target
@@ -97,8 +96,11 @@ def release_refs(count: int) -> tuple[ToolchainRef, ...]:
 class LetterLine(Line):
     suspicion: Sequence[float]
 
-    def _suspicions(self, failure: Failure) -> list[Suspicion]:
-        return [Suspicion(chance, ()) for chance in self.suspicion[1:]]
+    def changes(self, failure: Failure) -> list[Suspect]:
+        return [
+            Suspect(**asdict(self.suspect_at(index)), probability=self.suspicion[index])
+            for index in range(1, len(self))
+        ]
 
 
 def search_along(

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.bisect.letters import failure
-from triage.bisect.prior import FLOOR, group_by_change, suspicions
+from triage.bisect.prior import FLOOR, group_by_change, suspects_of
 from triage.model.revision import Commit
 from triage.toolchains.project import find_project
 
@@ -36,8 +36,8 @@ def test_the_file_of_the_failing_pass_is_most_suspicious() -> None:
     config = f"{folder}/Codegen/LLVMGPU/KernelConfig.cpp"
     commits = [commit("Collapse dynamic dims", collapse), commit("Tune it", config)]
     named = replace(failure("F"), failing_pass="CollapseDimensionsPass")
-    first, other = suspicions(commits, [named], IREE)
-    assert first.chance > 2 * other.chance
+    first, other = suspects_of(commits, [named], IREE)
+    assert first.probability > 2 * other.probability
     assert "changes the pass that the failure names" in first.reasons
 
 
@@ -57,6 +57,7 @@ def test_any_history_gets_a_prior_with_its_floor(texts: list[str], clue: str) ->
     commits = [commit(text, text) for text in texts]
     failed = replace(failure("F"), headline=clue, failing_pass=clue)
     for project in (None, IREE, find_project("triton")):
-        prior = [each.chance for each in suspicions(commits, [failed], project)]
+        suspects = suspects_of(commits, [failed], project)
+        prior = [suspect.probability for suspect in suspects]
         assert sum(prior) == pytest.approx(1)
         assert min(prior) >= FLOOR / len(commits) - 1e-12

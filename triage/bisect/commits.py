@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from triage.bisect.line import BisectRequest, Candidate, Line
-from triage.bisect.prior import group_by_change, suspect_of, suspicions
+from triage.bisect.prior import group_by_change, suspects_of
 from triage.bisect.result import RankedChanges
 from triage.bisect.search import Search, whole_search
 from triage.git_history.repository import (
@@ -224,18 +224,13 @@ def rank_changes(
     new = line_end(request, bad)
     timeline = timeline_with(request.repository, new.commit)
     commits = timeline.with_files(timeline.between(old.commit, new.commit))
-    suspicion = suspicions(commits, failures, request.project)
+    suspects = suspects_of(commits, failures, request.project, request.links)
     ranked = []
     for group in group_by_change([commit.subject for commit in commits]):
-        index = max(group, key=lambda member: (suspicion[member].chance, -member))
-        change = replace(
-            suspect_of(commits[index], request.links),
-            probability=round(sum(suspicion[member].chance for member in group), 5),
-            reasons=suspicion[index].reasons,
-            with_commits=tuple(
-                commits[member].sha for member in group if member != index
-            ),
-        )
+        index = max(group, key=lambda member: (suspects[member].probability, -member))
+        others = tuple(commits[member].sha for member in group if member != index)
+        total = round(sum(suspects[member].probability for member in group), 5)
+        change = replace(suspects[index], probability=total, with_commits=others)
         ranked.append(change)
     ranked.sort(key=lambda change: -change.probability)
     return RankedChanges(tuple(ranked), len(commits), next(iter(failures), None))

@@ -13,7 +13,7 @@ from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 
-from triage.bisect.prior import Suspicion, suspect_of, suspicions
+from triage.bisect.prior import suspects_of
 from triage.bisect.result import BisectKind, Suspect
 from triage.execution.compare import Match, same_signature
 from triage.execution.engine import Engine
@@ -259,39 +259,39 @@ class Line:
 
     # Suspicion
 
-    def suspect_at(self, index: int) -> Suspect:
+    def suspect_at(self, index: int) -> Revision:
         """Return what may have brought the change if it is between the candidate before
         this one and this one.
         """
         if self.is_of_commits:
-            return suspect_of(self.candidates[index].commits[0], self.request.links)
-        return Suspect(**asdict(self.revision(index)))
+            return self.candidates[index].commits[0].revision
+        return self.revision(index)
+
+    def changes(self, failure: Failure) -> list[Suspect]:
+        """Return the change of each candidate but the first one, with how suspicious
+        the failure makes it.
+        """
+        if not self.is_of_commits:
+            changes = map(self.suspect_at, range(1, len(self)))
+            return [Suspect(**asdict(change), probability=1.0) for change in changes]
+        commits = [candidate.commits[0] for candidate in self.candidates[1:]]
+        request = self.request
+        return suspects_of(commits, [failure], request.project, request.links)
 
     def suspects(
         self, chances: Mapping[int, float], failure: Failure
     ) -> tuple[Suspect, ...]:
         """Return candidates that may be the culprit, the likeliest first."""
         total = sum(chances.values())
-        suspicion = self._suspicions(failure)
+        changes = self.changes(failure)
         suspects = []
         for index in sorted(chances, key=lambda index: (-chances[index], index)):
-            reasons = suspicion[index - 1].reasons
+            change = changes[index - 1]
             if index == self.fork:
-                reasons = (_OF_BRANCH,)
-            probability = round(chances[index] / total, 4)
-            change = self.suspect_at(index)
-            suspects.append(replace(change, probability=probability, reasons=reasons))
+                change = replace(change, reasons=(_OF_BRANCH,))
+            share = round(chances[index] / total, 4)
+            suspects.append(replace(change, probability=share))
         return tuple(suspects)
-
-    def weights(self, failure: Failure) -> list[float]:
-        """Return how suspicious each candidate is; the first one counts for nothing."""
-        return [1.0, *(suspicion.chance for suspicion in self._suspicions(failure))]
-
-    def _suspicions(self, failure: Failure) -> list[Suspicion]:
-        if not self.is_of_commits:
-            return [Suspicion(1.0, ())] * (len(self) - 1)
-        commits = [candidate.commits[0] for candidate in self.candidates[1:]]
-        return suspicions(commits, [failure], self.request.project)
 
 
 def _class_or_status(outcome: Outcome) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
@@ -38,20 +38,17 @@ _AGAIN = re.compile(
 )
 
 
-@dataclass(frozen=True)
-class Suspicion:
-    """How likely a commit is the culprit, and why."""
-
-    chance: float
-    """Positive; those of a range sum to 1."""
-    reasons: tuple[str, ...]
-
-
-def suspicions(
-    commits: Sequence[Commit], failures: Sequence[Failure], project: Project | None
-) -> list[Suspicion]:
+def suspects_of(
+    commits: Sequence[Commit],
+    failures: Sequence[Failure],
+    project: Project | None,
+    links: Links | None = None,
+) -> list[Suspect]:
     """Return how suspicious the failures of one run make each commit of a range, oldest
     first. The first failure is the most important; there may be none.
+
+    The commits are read with their files. Probabilities are positive and sum to 1.
+    links: the pages of the repository.
     """
     tables = _tables()
     common = frozenset(tables["common"])
@@ -85,8 +82,8 @@ def suspicions(
     odds = [2.0 ** (score - max(scores)) for score in scores]
     total = sum(odds)
     return [
-        Suspicion((1 - FLOOR) * ratio / total + FLOOR / len(odds), texts)
-        for ratio, texts in zip(odds, reasons, strict=True)
+        _suspect(commit, links, (1 - FLOOR) * ratio / total + FLOOR / len(odds), texts)
+        for commit, ratio, texts in zip(commits, odds, reasons, strict=True)
     ]
 
 
@@ -122,11 +119,9 @@ def _tables() -> dict[str, Any]:
     return tables
 
 
-def suspect_of(commit: Commit, links: Links | None = None) -> Suspect:
-    """Return a commit, read with its files, as a suspect without probability.
-
-    links: the pages of its repository.
-    """
+def _suspect(
+    commit: Commit, links: Links | None, probability: float, reasons: tuple[str, ...]
+) -> Suspect:
     number = pull_request(commit.subject)
     url = None
     if links and number:
@@ -134,7 +129,12 @@ def suspect_of(commit: Commit, links: Links | None = None) -> Suspect:
     elif links:
         url = links.commit(commit.sha)
     return Suspect(
-        **asdict(commit.revision), pull_request=number, url=url, files=commit.files
+        **asdict(commit.revision),
+        probability=probability,
+        pull_request=number,
+        url=url,
+        files=commit.files,
+        reasons=reasons,
     )
 
 

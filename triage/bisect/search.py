@@ -16,7 +16,6 @@ is only one change.
 from __future__ import annotations
 
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
@@ -174,22 +173,19 @@ class Search:
     def weights(self) -> list[float]:
         """How suspicious the failure makes each step."""
         assert self.failure is not None
-        weights = self.line.weights(self.failure)
-        return [1.0, *(weights[max(step)] for step in pairwise(self.order))]
+        changes = self.line.changes(self.failure)
+        newer = map(max, pairwise(self.order))
+        return [1.0, *(changes[index - 1].probability for index in newer)]
 
     def belief(self) -> Belief:
-        good = Verdict.GOOD
-        bad = Verdict.BAD
-        skip = Verdict.SKIP
         tallies = {}
         closed = []
         for position, index in enumerate(self.order):
-            verdicts = Counter(map(self.verdict, self.line.outcomes(index)))
+            verdicts = list(map(self.verdict, self.line.outcomes(index)))
             if index in self.stated_verdicts:
-                verdicts = Counter([self.stated_verdicts[index]])
+                verdicts = [self.stated_verdicts[index]]
             if verdicts:
-                tally = Tally(verdicts[good], verdicts[bad], verdicts[skip])
-                tallies[position] = tally
+                tallies[position] = Tally(*map(verdicts.count, Verdict))
             if self.line.candidates[index].untestable:
                 closed.append(position)
         repeats = 1 if self._is_steady() else self.line.request.repeats
