@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from triage.execution.engine import Engine
 from triage.execution.task import ProbeJob
 from triage.model.errors import BadInput
 from triage.model.outcome import Cause, Measured, NoAnswer, Outcome, Probe
@@ -81,6 +82,8 @@ class FakeEngine:
     def probe(self, job: ProbeJob) -> Probe:
         [probe] = self.probe_all([job])
         return probe
+
+    probe_in_order = Engine.probe_in_order
 
     def probe_all(self, jobs: Sequence[ProbeJob], what: str = "") -> Iterator[Probe]:
         for job in reversed(jobs):  # probes come in any order

@@ -17,7 +17,7 @@ from triage.compilers.invocation import IrPrinter
 from triage.execution.compare import same_signature
 from triage.execution.engine import Engine
 from triage.execution.plan import plan_task
-from triage.execution.task import ProbeJob, in_job_order
+from triage.execution.task import ProbeJob
 from triage.mlir.fingerprint import DumpReader, Fingerprint, Vocabulary
 from triage.model.case import Case
 from triage.model.errors import BadInput
@@ -54,7 +54,7 @@ def attribute(
             "`triage suspects` ranks the commits in between"
         )
     jobs = [ProbeJob(case, ref) for ref in refs]
-    good, bad = in_job_order(jobs, engine.probe_all(jobs, "attribute"))
+    good, bad = engine.probe_in_order(jobs, "attribute")
     failure = bad.outcome.failure
     answer = Attribution(
         case.name,

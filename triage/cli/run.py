@@ -30,7 +30,7 @@ from triage.cli.command import (
 )
 from triage.execution.engine import Engine
 from triage.execution.judge import RunResults
-from triage.execution.task import ProbeJob, Task, in_job_order
+from triage.execution.task import ProbeJob, Task
 from triage.model.errors import BadInput, Interrupted
 from triage.processes.sealing import is_sealing
 from triage.report.tables import benchmark_document, run_document, run_junit
@@ -64,7 +64,7 @@ def run_cases(
         jobs = [
             ProbeJob(case, ref) for case in cases for ref in refs.get(case.compiler, ())
         ]
-        probes = in_job_order(jobs, engine.probe_all(jobs))
+        probes = engine.probe_in_order(jobs)
         if compiling.app.verbose:
             for job in jobs:
                 engine.progress.note(_read_access_text(engine, job))

@@ -157,6 +157,14 @@ class Engine:
                     self.compiles += 1
                 yield probe
 
+    def probe_in_order(
+        self, jobs: Sequence[ProbeJob], what: str = "compile"
+    ) -> list[Probe]:
+        """Return the probes of jobs in their order."""
+        probes = self.probe_all(jobs, what)
+        found = {(id(probe.case), probe.revision.name): probe for probe in probes}
+        return [found[id(job.case), job.ref.revision.name] for job in jobs]
+
     def _probes(self, jobs: Sequence[ProbeJob]) -> Iterator[Probe]:
         missing: list[ProbeJob] = []
         for start in range(0, len(jobs), _LOOKED_UP):

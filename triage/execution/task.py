@@ -7,7 +7,7 @@ reference, a library, resource metrics. They differ in their key only.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, replace
 from enum import StrEnum
@@ -104,12 +104,6 @@ class ProbeJob:
     @property
     def name(self) -> str:
         return f"{self.case.name} on {self.ref.revision.name}"
-
-
-def in_job_order(jobs: Sequence[ProbeJob], probes: Iterable[Probe]) -> list[Probe]:
-    """Return the probes of jobs, which come in any order, in the order of the jobs."""
-    by_job = {(id(probe.case), probe.revision.name): probe for probe in probes}
-    return [by_job[id(job.case), job.ref.revision.name] for job in jobs]
 
 
 def checked_run(

@@ -13,7 +13,7 @@ from triage.bisect.history import known_releases
 from triage.bisect.line import BisectRequest
 from triage.bisect.releases import probe_key_releases
 from triage.execution.engine import Engine
-from triage.execution.task import ProbeJob, in_job_order
+from triage.execution.task import ProbeJob
 from triage.investigate.investigation import ClusterInvestigation, Investigation
 from triage.investigate.result import Explanation, FailureCluster
 from triage.model.case import Case
@@ -163,8 +163,7 @@ class Explainer:
         jobs = self.engine.jobs
         for start in range(0, len(refs), jobs):
             batch = [ProbeJob(case, ref) for ref in refs[start : start + jobs]]
-            probes = self.engine.probe_all(batch, "why")
-            for probe in in_job_order(batch, probes):
+            for probe in self.engine.probe_in_order(batch, "why"):
                 if is_wanted(probe.outcome):
                     return probe
         return None

@@ -35,7 +35,7 @@ from triage.bisect.search import (
 )
 from triage.execution.compare import same_signature, verdict_of
 from triage.execution.engine import Engine
-from triage.execution.task import ProbeJob, in_job_order
+from triage.execution.task import ProbeJob
 from triage.investigate.result import (
     CaseChangeKind,
     CaseResult,
@@ -269,8 +269,8 @@ class ClusterInvestigation:
             for member in others
             for ref in self.pair
         ]
-        probes = self.work.engine.probe_all(jobs, "confirm the culprit")
-        outcomes = [probe.outcome for probe in in_job_order(jobs, probes)]
+        probes = self.work.engine.probe_in_order(jobs, "confirm the culprit")
+        outcomes = [probe.outcome for probe in probes]
         match = same_signature(self.failure)
         confirmed: list[str] = []
         different: list[str] = []

@@ -29,7 +29,7 @@ from triage.compilers.repro_script import (
 )
 from triage.execution.engine import Engine
 from triage.execution.judge import result_of
-from triage.execution.task import ProbeJob, RunTask, Task, in_job_order
+from triage.execution.task import ProbeJob, RunTask, Task
 from triage.model.case import Case, Expectation, RunSpec
 from triage.model.content import read_bytes
 from triage.model.errors import BadInput
@@ -464,8 +464,7 @@ def replay(
         refs = _refs_of(engine.registry, reproducer, revs_of)
         counts.append(len(refs))
         jobs += [ProbeJob(reproducer.program, ref) for ref in refs]
-    probes = in_job_order(jobs, engine.probe_all(jobs, "replay"))
-    results = map(result_of, probes)
+    results = map(result_of, engine.probe_in_order(jobs, "replay"))
     return tuple(
         replace(reproducer, versions=tuple(islice(results, count)))
         for reproducer, count in zip(reproducers, counts, strict=True)

@@ -12,7 +12,7 @@ from math import inf
 
 from triage.compilers.invocation import flag_name
 from triage.execution.judge import result_of
-from triage.execution.task import ProbeJob, in_job_order
+from triage.execution.task import ProbeJob
 from triage.model.case import Case
 from triage.model.errors import Interrupted, TriageError
 from triage.model.outcome import Cause, NoAnswer, ProbeResult
@@ -113,8 +113,8 @@ class _Search:
     ) -> list[ProbeResult]:
         """Return the result of each case on a compiler."""
         jobs = [ProbeJob(case, ref, resources=what == _COST) for case in cases]
-        probes = self.situation.engine.probe_all(jobs, what)
-        return list(map(result_of, in_job_order(jobs, probes)))
+        probes = self.situation.engine.probe_in_order(jobs, what)
+        return list(map(result_of, probes))
 
     def best(self) -> list[Remedy]:
         """Choose the best remedies, of those that change the same flags the first."""

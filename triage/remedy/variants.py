@@ -9,7 +9,7 @@ from itertools import chain, combinations
 from triage.execution.compare import same_class
 from triage.execution.engine import Engine
 from triage.execution.judge import result_of
-from triage.execution.task import ProbeJob, in_job_order
+from triage.execution.task import ProbeJob
 from triage.model.case import Case
 from triage.model.fields import in_json
 from triage.model.outcome import (
@@ -63,7 +63,7 @@ def compare_variants(
     is the failure of the first case that fails. Failures are compared by class.
     """
     jobs = [ProbeJob(case, ref) for case in cases]
-    probes = in_job_order(jobs, engine.probe_all(jobs, "variants"))
+    probes = engine.probe_in_order(jobs, "variants")
     failing = (
         probe.outcome.failure
         for probe in probes

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from triage.compilers.registry import family_of
 from triage.compilers.repro_script import RULES_FILE, StandaloneCall
-from triage.model.case import Case, Expectation
+from triage.model.case import Case
 from triage.model.errors import BadInput
 from triage.model.execution import Limits
 from triage.model.fields import Json, as_json, file_keys
@@ -144,7 +144,6 @@ def _recipe(reproducer: Reproducer) -> str:
     summary = f"Reduced from {case.name}{f': {case.summary}' if case.summary else ''}"
     flags = [flag if flag.since or flag.until else flag.text for flag in case.flags]
     variables = dict(case.env)
-    expected = expected_windows(reproducer.reduction.probes)
     values = {
         "name": f"{folder_name(case)}-reduced",
         "summary": summary,
@@ -153,10 +152,7 @@ def _recipe(reproducer: Reproducer) -> str:
         "phase": case.phase,
         "env": list(variables) if None in variables.values() else variables,
         "limits": _limits_keys(case.limits),
-        "expect": [
-            Expectation(window.failure, window.since, window.until)
-            for window in expected
-        ],
+        "expect": list(expected_windows(reproducer.reduction.probes)),
     }
     return "\n".join([*recipe_lines(values), ""])
 
