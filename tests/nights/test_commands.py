@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from tests.conftest import Asked, Triage
@@ -32,6 +32,7 @@ ISSUE = "o/r#7"
     days=st.lists(st.integers(1, 9), min_size=NIGHTS, max_size=NIGHTS),
     stopped=st.sampled_from([None, "interrupted"]),
 )
+@example([("UUUU", "P", False), ("PFXY", "P", True)], [1, 2, 3, 4], None)
 @settings(max_examples=6, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_mixture_of_results_is_listed_shown_and_a_site(
     triage: Triage,
@@ -53,7 +54,8 @@ def test_any_mixture_of_results_is_listed_shown_and_a_site(
         revision = Revision(f"3.{day}.0", f"{day:040x}", f"2026-01-{day:02}")
         store.add(night(at + 1, {}, cases=cases, toolchain=revision, stopped=stopped))
     # results with an older toolchain than the night before had are left out
-    names = {case.case for case in store.history().cases}
+    histories = store.history().cases
+    names = {case.case for case in histories}
     for words in (("nights", "show"), *(("show", name) for name in names)):
         for output in ("text", "markdown", "html", "json"):
             done = triage(*words, "--format", output)
@@ -73,6 +75,10 @@ def test_any_mixture_of_results_is_listed_shown_and_a_site(
         verdict = text.partition(": ")[2]
         assert verdict in table
         assert (style == "bad") == ("newly fail" in verdict)
+    pass_now = [
+        case for case in histories if case.runs and case.runs[-1].status == "xpass"
+    ]
+    assert index.count("triage expect update") == len(pass_now)
     pages = "".join(page.read_text() for page in public.rglob("*.html"))
     linked = re.findall(r"failures/(\w+(?:-\d+)?)\.html", pages)
     assert set(linked) == {page.stem for page in public.glob("failures/*.html")}
