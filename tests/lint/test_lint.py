@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from tests.conftest import ROOT, Triage
 from tests.real.statuses import read_statuses
+from triage.compilers.base import Severity
 from triage.lint.check import smallest_working
 
 Findings = list[dict[str, Any]]
@@ -52,6 +53,9 @@ def lint(shared_home: Path, workplace: Path, triage: Triage) -> Lint:
         (workplace / "p.yaml").write_text(yaml.safe_dump(recipe))
         done = triage("lint", "p.yaml", "--format", "json")
         answer: Findings = json.loads(done.stdout)["findings"]
+        severities = [finding["severity"] for finding in answer]
+        assert done.returncode == ("error" in severities)
+        assert severities == sorted(severities, key=list(Severity).index)
         return answer
 
     return findings
