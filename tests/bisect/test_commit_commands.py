@@ -233,10 +233,10 @@ def test_submodules_are_fetched_only_where_the_build_needs_them(
     bench: Bench, workplace: Path, home: Path
 ) -> None:
     history = History.begin(bench.clone)
-    history.git("remote", "add", "origin", SECRET.format("tinyc"))
+    history.git("remote add origin", SECRET.format("tinyc"))
     first = history.commit("first", {"tinyc.py": compiler("P", 0)})
     gitlink = f"160000,{first},third_party/lib"
-    history.git("update-index", "--add", "--cacheinfo", gitlink)
+    history.git("update-index --add --cacheinfo", gitlink)
     (bench.clone / "third_party/lib").mkdir(parents=True)
     modules = f'[submodule "lib"]\npath = third_party/lib\nurl = {SECRET.format("lib")}'
     history.write(".gitmodules", modules)

@@ -28,7 +28,7 @@ Branched = tuple[History, dict[str, str]]
 def straight(tmp_path_factory: pytest.TempPathFactory) -> Straight:
     """Every third commit touches only a text file."""
     history = History.begin(tmp_path_factory.mktemp("repo"))
-    history.git("remote", "add", "origin", "https://github.com/owner/project")
+    history.git("remote add origin https://github.com/owner/project")
     names = ["notes.txt", "part1.cpp", "part2.cpp"] * COUNT
     shas = [
         history.commit(f"Change number {number} (#{100 + number})", {name: str(number)})
@@ -139,9 +139,9 @@ def search_one(seed: int, folder: Path) -> bool | None:
     ends = []
     for _ in range(2):
         start = randomly.choice(main)
-        history.git("switch", "--quiet", "--detach", start)
+        history.git("switch --quiet --detach", start)
         ends.append(grow(randomly.randint(1, 6), states[start])[-1])
-    history.git("switch", "--quiet", "main")
+    history.git("switch --quiet main")
     pair = [states[end] for end in ends]
     if set(pair) != {"P", "F"}:
         return None
@@ -175,16 +175,16 @@ def branched(tmp_path_factory: pytest.TempPathFactory) -> Branched:
     for number in "01234567":
         subject = f"Change {number} (#10{number})"
         shas[number] = history.commit(subject, {f"part{number}.cpp": number})
-    history.git("switch", "--quiet", "--create", "release/3.1.x", shas["2"])
+    history.git("switch --quiet --create release/3.1.x", shas["2"])
     revert = {"part1.cpp": "int part;"}
     shas["revert"] = history.commit('Revert "Change 1 (#101)"', revert)
-    history.git("tag", "-a", "-m", "3.1.0", "v3.1.0")
-    history.git("switch", "--quiet", "--create", "release/3.2.x", shas["4"])
+    history.git("tag -a -m 3.1.0 v3.1.0")
+    history.git("switch --quiet --create release/3.2.x", shas["4"])
     history.git("cherry-pick", shas["6"])
     shas["picked"] = history.head()
     shas["own"] = history.commit("Set the version", {"setup.py": "version = '3.2.0'"})
-    history.git("tag", "v3.2.0")
-    history.git("switch", "--quiet", "main")
+    history.git("tag v3.2.0")
+    history.git("switch --quiet main")
     return history, shas
 
 
@@ -222,7 +222,7 @@ def test_a_release_without_one_commit_of_its_tags_is_refused(
     request = request_in(history.path, {}, {"3.1.0": "", "3.3.0": ""})
     with pytest.raises(BadInput, match="has no tag of it"):
         bisect_between(request, "3.1.0", "3.3.0")
-    history.git("tag", "letters-3.1.0", shas["2"])
+    history.git("tag letters-3.1.0", shas["2"])
     with pytest.raises(BadInput, match="tags of different commits"):
         bisect_between(request, "3.1.0", "main")
-    history.git("tag", "--delete", "letters-3.1.0")
+    history.git("tag --delete letters-3.1.0")

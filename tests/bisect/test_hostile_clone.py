@@ -69,7 +69,7 @@ def hostile(
     part = History.begin(tmp_path / "part")
     part.commit("part", {"part.c": "int part;\n", ".gitattributes": ATTRIBUTES})
     history = History.begin(tmp_path / "clone")
-    history.git("submodule", "--quiet", "add", "--name", "part", str(part.path), "part")
+    history.git("submodule --quiet add --name part", str(part.path), "part")
     for number, letter in enumerate("PPPFFF"):
         files: dict[str, str | bytes] = {
             "tinyc.py": compiler(letter, number),
@@ -77,17 +77,17 @@ def hostile(
         }
         history.commit(f"change {number}", files)
     signature = "\ngpgsig -----BEGIN PGP SIGNATURE-----\n -----END\n\n"
-    signed = history.git("cat-file", "commit", "HEAD").replace("\n\n", signature, 1)
+    signed = history.git("cat-file commit HEAD").replace("\n\n", signature, 1)
     store = ["hash-object", "-t", "commit", "-w", "--stdin"]
     last = history.git(*store, data=signed.encode())
-    history.git("reset", "--quiet", "--hard", last)
+    history.git("reset --quiet --hard", last)
     for git_dir in (history.path / ".git", history.path / ".git/modules/part"):
         make_hostile(git_dir, evil)
     (workplace / "triage.yaml").write_text(WITH_SUBMODULES)
     (tmp_path / "p.c").write_text("program\n")
     recipe = tmp_path / "p.yaml"
     recipe.write_text(RECIPE)
-    first = history.git("rev-parse", "HEAD~5")
+    first = history.git("rev-parse HEAD~5")
     words = [recipe, *between(history.path, first, last)]
     return HostileClone(history, mark, triage, words)
 
@@ -127,7 +127,7 @@ def test_what_a_partial_clone_lacks_is_not_fetched_by_its_programs(
         config.write("[core]\n\trepositoryFormatVersion = 1\n")
         config.write("[extensions]\n\tpartialClone = origin\n")
         config.write('[remote "origin"]\n\tpromisor = true\n')
-    blob = history.git("rev-parse", "HEAD~2:tinyc.py")
+    blob = history.git("rev-parse HEAD~2:tinyc.py")
     (history.path / ".git/objects" / blob[:2] / blob[2:]).unlink()
     for command in ("suspects", "bisect"):
         hostile.run(command, *hostile.words)
@@ -148,7 +148,7 @@ def test_its_project_file_runs_only_if_the_user_says_so(
     else:
         (clone / "triage.yaml").write_text(steps)
     if kind == "work tree":
-        hostile.history.git("config", "core.worktree", str(tmp_path))
+        hostile.history.git("config core.worktree", str(tmp_path))
     words = ["bisect", *hostile.words, "--repo", "."]
     done = hostile.run(*words, cwd=clone)
     assert done.returncode == 2  # no project is left

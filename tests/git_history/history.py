@@ -45,16 +45,21 @@ class History:
     def begin(cls, path: Path) -> History:
         path.mkdir(parents=True, exist_ok=True)
         history = cls(path)
-        history.git("init", "--quiet", "--initial-branch=main")
+        history.git("init --quiet --initial-branch=main")
         return history
 
     def git(
-        self, *words: str, date: str | None = None, data: bytes | None = None
+        self,
+        line: str,
+        *words: str,
+        date: str | None = None,
+        data: bytes | None = None,
     ) -> str:
+        """Run `git LINE WORDS...`, and return what it prints."""
         env = os.environ | ENV
         if date:
             env |= {"GIT_AUTHOR_DATE": date, "GIT_COMMITTER_DATE": date}
-        command = ["git", *words]
+        command = ["git", *line.split(), *words]
         done = subprocess.run(
             command, cwd=self.path, env=env, capture_output=True, input=data
         )
@@ -76,12 +81,12 @@ class History:
         self.count += 1
         for name, text in (files or {}).items():
             self.write(name, text)
-        self.git("add", "--all")
-        words = "commit --quiet --allow-empty --allow-empty-message --cleanup=verbatim"
+        self.git("add --all")
+        line = "commit --quiet --allow-empty --allow-empty-message --cleanup=verbatim"
         data = subject.encode()
         date = date or f"@{1748736000 + 43200 * self.count} +0000"
-        self.git(*words.split(), "--file=-", date=date, data=data)
+        self.git(f"{line} --file=-", date=date, data=data)
         return self.head()
 
     def head(self) -> str:
-        return self.git("rev-parse", "HEAD")
+        return self.git("rev-parse HEAD")

@@ -40,7 +40,7 @@ def test_what_is_no_repository_and_names_that_git_does_not_know(
 ) -> None:
     sha, linked = history.commit("one"), tmp_path / "linked"
     timeline = timeline_of(history.path)
-    blob = history.git("hash-object", "-w", "--stdin", data=b"no commit")
+    blob = history.git("hash-object -w --stdin", data=b"no commit")
     for name in ("", "--all", "a\0b", "HEAD\n", "@{-99}", ":/nothing", blob):
         with pytest.raises(UnknownCommit):
             timeline.position_of(name)
@@ -48,7 +48,7 @@ def test_what_is_no_repository_and_names_that_git_does_not_know(
     with pytest.raises(UnknownCommit, match=why):
         timeline.position_of("deadbeef")
     # a linked work tree belongs to its clone
-    history.git("worktree", "add", "--quiet", "--detach", str(linked))
+    history.git("worktree add --quiet --detach", str(linked))
     timeline = timeline_of(linked)
     assert (timeline.head, timeline.repository.work_tree) == (sha, linked)
     assert timeline.repository.common_dir == history.path / ".git"
@@ -70,25 +70,21 @@ def test_commits_of_the_line_are_exact_and_those_of_a_branch_are_placed_where_it
     """main: a b c(merge of side) d; side: s, from a; release: r1 r2, from b; other:
     without a common commit.
     """
-
-    def switch(*words: str) -> None:
-        history.git("switch", "--quiet", *words)
-
     first = history.commit("a")
-    switch("--create", "side")
+    history.git("switch --quiet --create side")
     side = history.commit("s")
-    switch("main")
+    history.git("switch --quiet main")
     second = history.commit("b")
-    switch("--create", "release")
+    history.git("switch --quiet --create release")
     history.commit("r1")
     release = history.commit("r2")
-    history.git("tag", "--annotate", "--message=x", "v1.0")
-    switch("main")
-    history.git("merge", "--quiet", "--no-ff", "-m", "c", "side")
+    history.git("tag --annotate --message=x v1.0")
+    history.git("switch --quiet main")
+    history.git("merge --quiet --no-ff -m c side")
     newest = history.commit("d")
-    switch("--orphan", "other")
+    history.git("switch --quiet --orphan other")
     history.commit("o")
-    switch("main")
+    history.git("switch --quiet main")
     timeline = timeline_of(history.path)
     for names, expected in {
         (second,): CommitPosition(1, second),
@@ -122,7 +118,7 @@ def test_the_files_that_a_commit_changes(history: History) -> None:
     history.commit("root", {"a.c": "1\n2\n", **dict.fromkeys(weird, "x\n")})
     history.commit("binary and text", {"a.c": "1\n3\n4\n", "blob": b"\0\1\2" * 100})
     history.commit("nothing")
-    history.git("rm", "--quiet", "a.c")
+    history.git("rm --quiet a.c")
     history.commit("gone")
     commits = timeline_of(history.path).with_files(range(4))
     files = [set(commit.files) for commit in commits]
@@ -150,17 +146,17 @@ def nested(tmp_path: Path) -> History:
     inner.commit("inner", {"inner.txt": "inner"})
     part = History.begin(tmp_path / "part")
     part.commit("part")
-    part.git("submodule", "--quiet", "add", "../inner", "deep/inner")
+    part.git("submodule --quiet add ../inner deep/inner")
     shas = [part.commit(f"part {text}", {"number": text}) for text in "012"]
     whole = History.begin(tmp_path / "whole")
     whole.commit("root", {"file": "0"})
-    whole.git("submodule", "--quiet", "add", str(part.path), "third_party/part")
+    whole.git("submodule --quiet add", str(part.path), "third_party/part")
     for number, sha in enumerate(shas):
-        whole.git("-C", "third_party/part", "checkout", "--quiet", sha)
+        whole.git("-C third_party/part checkout --quiet", sha)
         whole.commit(f"whole {number}", {"file": str(number)})
-    whole.git("submodule", "--quiet", "update", "--init", "--recursive")
-    whole.git("tag", "v1", "HEAD~1")
-    whole.git("config", "uploadpack.allowFilter", "true")
+    whole.git("submodule --quiet update --init --recursive")
+    whole.git("tag v1 HEAD~1")
+    whole.git("config uploadpack.allowFilter true")
     return whole
 
 
@@ -186,14 +182,14 @@ def test_any_kind_of_clone_is_only_read_and_its_objects_are_borrowed(
         words = ["clone", "--quiet", kind, "--no-checkout"]
         nested.git(*words, nested.path.as_uri(), str(clone))
     before = snapshot(nested.path, clone)
-    _, *shas = nested.git("rev-list", "--reverse", "HEAD").split()
+    _, *shas = nested.git("rev-list --reverse HEAD").split()
     for number in "21" if kind else "210":
         folder, contents = check_out(clone, shas[int(number)])
         assert contents == f"{number} {number} inner"
     assert snapshot(nested.path, clone) == before
     if not kind:
         check_out(clone, "v1")
-        assert History(folder).git("describe", "--tags") == "v1"
+        assert History(folder).git("describe --tags") == "v1"
         for part in ("", "third_party/part", "third_party/part/deep/inner"):
             objects = (folder / part / ".git" / "objects").rglob("*")
             copied = [path for path in objects if path.is_file()]
