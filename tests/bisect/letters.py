@@ -43,16 +43,13 @@ def failure(letter: str, family: str = "crash") -> Failure:
 
 
 def outcome(letter: str) -> Outcome:
-    match letter:
-        case "P":
-            return Passed()
-        case "N":
-            return NoAnswer(Cause.FLAG, "does not know the name", failure(letter))
-        case "U":
-            return NoAnswer(Cause.FLAG, "unknown flag")
-        case "X":
-            return NoAnswer(Cause.TOOLCHAIN, "unknown flag")
-    return Failed(failure(letter))
+    others = {
+        "P": Passed(),
+        "N": NoAnswer(Cause.FLAG, "does not know the name", failure(letter)),
+        "U": NoAnswer(Cause.FLAG, "unknown flag"),
+        "X": NoAnswer(Cause.TOOLCHAIN, "unknown flag"),
+    }
+    return others.get(letter, Failed(failure(letter)))
 
 
 class HistoryEngine(FakeEngine):

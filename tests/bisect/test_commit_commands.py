@@ -16,8 +16,6 @@ from typing import Any
 import pytest
 
 from tests.bisect.tiny_compiler import (
-    PROGRAMS,
-    RECIPE,
     WITH_SUBMODULES,
     between,
     compiler,
@@ -56,7 +54,12 @@ grep -q "# 7" "$TRIAGE_TOOLCHAIN/tinyc.py" && exit 125
 python3 "$TRIAGE_TOOLCHAIN/tinyc.py" "${1:-$0}" >/dev/null
 """
 SECRET = "https://me:secret@127.0.0.1:9/{}.git?token=secret"
-CALL = "import os\nopen(os.environ['TINYC_CALLS'], 'a').write(__file__ + '\\n')\n"
+LOGGED = """name: p
+compiler: command
+command: [sh, -c, 'echo "$0" >> "$TINYC_CALLS"; python3 "$0" "$1"', "{toolchain}/tinyc.py", "{input}"]
+input: p.c
+env: [TINYC_CALLS]
+"""
 
 
 @dataclass
@@ -268,9 +271,8 @@ def test_a_kill_at_any_step_loses_at_most_the_step(
     log = workplace / "calls"
     log.touch()
     monkeypatch.setenv("TINYC_CALLS", str(log))
-    programs = {letter: CALL + text for letter, text in PROGRAMS.items()}
-    bench.shas = repository("P" * 9 + "F" * 7, bench.clone, programs)
-    write_case(workplace, f"{RECIPE}env: [TINYC_CALLS]\n")
+    bench.shas = repository("P" * 9 + "F" * 7, bench.clone)
+    write_case(workplace, LOGGED)
 
     def compiled() -> list[str]:
         """Return the commits that were compiled, in order."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 
 from tests.git_history.history import History
@@ -29,13 +28,11 @@ input: p.c
 """
 
 
-def compiler(letter: str, number: int, programs: Mapping[str, str] = PROGRAMS) -> str:
-    return f"import sys\n\n{programs[letter]}\n# {number}\n"
+def compiler(letter: str, number: int) -> str:
+    return f"import sys\n\n{PROGRAMS[letter]}\n# {number}\n"
 
 
-def repository(
-    letters: str, folder: Path, programs: Mapping[str, str] = PROGRAMS
-) -> list[str]:
+def repository(letters: str, folder: Path) -> list[str]:
     """Write a commit for each letter; B has no compiler. Return the shas."""
     history = History.begin(folder)
     shas = []
@@ -43,7 +40,7 @@ def repository(
         if letter == "B":
             (folder / "tinyc.py").unlink(missing_ok=True)
         else:
-            history.write("tinyc.py", compiler(letter, number, programs))
+            history.write("tinyc.py", compiler(letter, number))
         shas.append(history.commit(f"change {number} (#{100 + number})"))
     return shas
 

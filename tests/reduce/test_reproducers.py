@@ -159,8 +159,8 @@ def test_what_a_reproducer_says_of_a_newer_good_release(
     asked: Asked, triage: Triage, tmp_path: Path
 ) -> None:
     path = recipe(tmp_path, "case", "breaks-1\n// fixed-4 newer")
-    words = ("-t", "1.2.0", "--good", "1.5.0", "--out", tmp_path / "out")
-    answer = asked("reduce", path, *words)
+    words = f"-t 1.2.0 --good 1.5.0 --out {tmp_path}/out"
+    answer = asked("reduce", path, *words.split())
     assert answer["lines"]["after"] == 2
     readme = Path(answer["reproducer"], "README.md").read_text()
     assert "It passes with 1.5.0" in readme
