@@ -75,7 +75,7 @@ class ClassifiedLogs:
     def exit(self) -> Exit:
         statuses = {log.status for log in self.logs}
         if LogStatus.FAILED in statuses:
-            return Exit.FOUND
+            return Exit.FAILURE
         if LogStatus.UNRECOGNISED in statuses:
             return Exit.INCONCLUSIVE
         return Exit.OK

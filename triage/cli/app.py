@@ -39,8 +39,8 @@ COMMANDS: Mapping[str, Sequence[str]] = {
 
 def load(name: str) -> Any:
     """Import a command and return it, or return a group, which imports none."""
-    place, summary = COMMANDS[name]
-    if place == "-":
+    location, summary = COMMANDS[name]
+    if location == "-":
         members = {
             word.removeprefix(f"{name} "): stub
             for word, stub in _stubs().items()
@@ -50,7 +50,7 @@ def load(name: str) -> Any:
             help=summary, commands=members, no_args_is_help=True, rich_markup_mode=None
         )
     parent = typer.Typer(**_SETTINGS)
-    parent.command(name)(resolve_name(f"triage.cli.{place}"))
+    parent.command(name)(resolve_name(f"triage.cli.{location}"))
     loaded: Any = typer.main.get_group(parent).commands[name]
     for parameter in loaded.params:
         if parameter.param_type_name == "argument":  # a type such as <list[Path]>
@@ -66,7 +66,7 @@ def _stubs() -> dict[str, Any]:
 
 
 @dataclass
-class _Value:
+class _ValueReader:
     """Reads the value of one option or argument: texts and paths as they are.
 
     Typer makes a schema of pydantic for each option, also for those that are not given,
@@ -92,7 +92,7 @@ class _Value:
         return build_runtime_param(self.described).coerce(value, param, ctx)
 
 
-typer.core.build_runtime_param = _Value  # type: ignore[assignment,attr-defined]
+typer.core.build_runtime_param = _ValueReader  # type: ignore[assignment,attr-defined]
 
 
 class LazyGroup(TyperGroup):
@@ -104,7 +104,7 @@ class LazyGroup(TyperGroup):
         super().__init__(**{**settings, "commands": _stubs()})
 
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002
-        groups = [name for name, (place, _) in COMMANDS.items() if place == "-"]
+        groups = [name for name, (location, _) in COMMANDS.items() if location == "-"]
         return [name for name in COMMANDS if name.rpartition(" ")[0] not in groups]
 
     def main(self, *words: Any, **settings: Any) -> Any:
@@ -141,8 +141,8 @@ app = typer.Typer(
 
 def every_command() -> Iterator[tuple[tuple[str, ...], Any]]:
     """Import all commands; yield each that can be run, with the words that call it."""
-    for name, (place, _) in COMMANDS.items():
-        if place != "-":
+    for name, (location, _) in COMMANDS.items():
+        if location != "-":
             yield tuple(name.split()), load(name)
 
 

@@ -42,7 +42,7 @@ from triage.cli.command import (
     report,
     toolchain_option,
 )
-from triage.cli.interactive_bisect import prompt
+from triage.cli.interactive_bisect import bisect_interactively
 from triage.cli.program import CodeNotAllowed, program_suffixes
 from triage.compilers.recipe_start import NoProgramError
 from triage.compilers.registry import DEFAULT_FAMILY, Families
@@ -96,7 +96,7 @@ class BisectedCase(ProgramTarget):
         if not os.access(script, os.X_OK) or not script.is_file():
             raise BadInput(f"{self.script} is not a program: chmod +x {self.script}")
         if case is None:
-            case = _case_about(script, _tested_family(*revs), "host")
+            case = _case_for_file(script, _tested_family(*revs), "host")
         return replace(case, script=script, run=None, benchmarks=())
 
 
@@ -180,7 +180,7 @@ def bisect(
             return report(planned, forecast_document)
         with metric_request(request, before, after, metric, above, SECONDS) as request:
             if interactive:
-                bisection = prompt(request, before, after, resume=resume)
+                bisection = bisect_interactively(request, before, after, resume=resume)
             else:
                 bisection = bisect_between(request, before, after)
     return report(bisection, partial(bisect_document, compiler=case.compiler))
@@ -234,7 +234,7 @@ def suspects(
         # a text may hold no program, several, or one that no family reads
         if not is_text:
             raise
-        about = _case_about(
+        about = _case_for_file(
             source,
             named_family(good, bad) or DEFAULT_FAMILY,
             chosen.backend or "",
@@ -246,7 +246,7 @@ def suspects(
     return report(ranked, suspects_document)
 
 
-def _case_about(file: Path, family: str, backend: str) -> Case:
+def _case_for_file(file: Path, family: str, backend: str) -> Case:
     """Return the case of a log or a script, of which nothing is known but its
     compiler.
     """
@@ -298,11 +298,11 @@ def why(
     if chosen.recipe.is_dir():
         raise BadInput(f"{chosen.recipe} is a folder: name a recipe or a program")
     try:
-        started = chosen.started(chosen.recipe, [toolchain])
+        started = chosen.write_recipe(chosen.recipe, [toolchain])
     except NoProgramError as error:
         if not error.text:  # it is a command line
             raise
-        return _reply_from_text(chosen, error, error.text)
+        return _explain_without_run(chosen, error, error.text)
     cases = cases_in([started.path if started else chosen.recipe])
     case = one_case(cases, chosen.case) if chosen.case else cases[0]
     with open_engine_for(chosen.app, cases) as engine:
@@ -321,7 +321,7 @@ def why(
         except BadInput as error:
             if started is None or not started.is_pasted:
                 raise
-            return _reply_from_text(chosen, error, started.text)
+            return _explain_without_run(chosen, error, started.text)
     if started:
         explanation.assumed = started.assumed
     return report(explanation, why_document)
@@ -345,7 +345,7 @@ def _command_words(
     return words
 
 
-def _reply_from_text(chosen: OneCase, error: BadInput, text: str) -> Reply:
+def _explain_without_run(chosen: OneCase, error: BadInput, text: str) -> Reply:
     """Say why the program of a text cannot be run, the command that helps, and what the
     text alone says.
     """

@@ -52,16 +52,16 @@ class ProgramTarget:
         "NAME", "Compile a program for this chip, such as gfx942."
     )
 
-    def started(
+    def write_recipe(
         self, word: Path, revs: Sequence[str | None] = ()
     ) -> StartedRecipe | None:
         """Write a recipe for a program, a text or a command line; return None for a
         recipe. `revs` may name the package that a script is about.
         """
         if word.suffix not in RECIPES and not word.is_dir():
-            from triage.cli.program import recipe_for  # slow to import
+            from triage.cli.program import write_recipe_for  # slow to import
 
-            return recipe_for(str(word), self, revs)
+            return write_recipe_for(str(word), self, revs)
         if self.backend or self.chip:
             raise BadInput("--backend and --chip are for programs, not for recipes")
         return None
@@ -70,8 +70,8 @@ class ProgramTarget:
         self, words: Sequence[Path], revs: Sequence[str | None] = ()
     ) -> list[Path]:
         """Return the recipes that the words name, or that are made from them."""
-        started = [(word, self.started(word, revs)) for word in words]
-        return [made.path if made else word for word, made in started]
+        write_recipe = [(word, self.write_recipe(word, revs)) for word in words]
+        return [made.path if made else word for word, made in write_recipe]
 
     def cases(
         self,

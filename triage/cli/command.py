@@ -296,7 +296,7 @@ def command(
             output = VERBOSE
         more = ["--resume"] if given.get("interactive") else []
         given["app"] = context.obj
-        raise typer.Exit(_exit_code(lambda: _call(function, given), output, more))
+        raise typer.Exit(_run_and_reply(lambda: _call(function, given), output, more))
 
     shown = [
         *_options(function),
@@ -346,7 +346,7 @@ def _call(function: Callable[..., Any], given: Mapping[str, Any]) -> Any:
     return function(**values)
 
 
-def command_again(*more: str) -> str:
+def continuing_command(*more: str) -> str:
     """Return the command line that continues this run, with more options."""
     words = sys.argv[1:]
     end = words.index("--") if "--" in words else len(words)
@@ -355,7 +355,7 @@ def command_again(*more: str) -> str:
     return shlex.join(["triage", *options, *more, *words[end:]])
 
 
-def _exit_code(call: Callable[[], Reply], output: str, more: list[str]) -> int:
+def _run_and_reply(call: Callable[[], Reply], output: str, more: list[str]) -> int:
     """Call a command, write its reply in the named format, and return its exit code.
     more: options that continue it.
     """
@@ -372,7 +372,7 @@ def _exit_code(call: Callable[[], Reply], output: str, more: list[str]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return Exit.OK
     except (KeyboardInterrupt, Interrupted):
-        again = command_again(*more)
+        again = continuing_command(*more)
         print_stderr(f"stopped; finished work is cached. To continue:\n  {again}")
         return Exit.INTERRUPTED
     except TriageError as error:

@@ -19,7 +19,7 @@ from triage.bisect.line import BisectRequest
 from triage.bisect.releases import plan_search
 from triage.bisect.result import Bisection
 from triage.bisect.search import FoundPair, Search, conclude
-from triage.cli.command import command_again
+from triage.cli.command import continuing_command
 from triage.model.content import read_bytes
 from triage.model.outcome import NoAnswer, Verdict
 from triage.report.elements import plural
@@ -51,7 +51,7 @@ def read_journal(path: Path) -> list[Entry]:
         return []
 
 
-def prompt(
+def bisect_interactively(
     request: BisectRequest, before: str | None, after: str | None, *, resume: bool
 ) -> Bisection:
     """Run a bisect by what a person types until it is resolved or the person quits."""
@@ -115,7 +115,7 @@ class Session:
             line = typed.readline()
             if line.strip() == "quit" or not line:
                 stopped = _answer(search, search.result(belief))
-                return replace(stopped, command=command_again("--resume"))
+                return replace(stopped, command=continuing_command("--resume"))
             self._run_command(proposed, belief, line.strip())
         search = self.search
         ending = search.result(search.belief())

@@ -17,7 +17,7 @@ from triage.cli.command import (
     SUITE,
     Reply,
     argument,
-    command_again,
+    continuing_command,
     duration_option,
     flag,
     junit_command,
@@ -137,7 +137,7 @@ def nightly(
             out=out,
             write_reproducer=lambda made: write_reproducer(made, reproducers),
             write=write_reports,
-            command=command_again(),
+            command=continuing_command(),
         )
         try:
             night = run.run()

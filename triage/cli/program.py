@@ -163,7 +163,7 @@ def start_recipe(
     return StartedRecipe(request.path, start, request.text)
 
 
-def recipe_for(
+def write_recipe_for(
     word: str, options: ProgramTarget, revs: Sequence[str | None] = ()
 ) -> StartedRecipe:
     """Write a recipe into the home for what stands in the place of one: a program, a
@@ -188,9 +188,9 @@ def recipe_for(
         if request.source:
             file = request.source
             _check_program(file)
-    place = os.path.abspath(file)  # noqa: PTH100 - it need not exist
-    asked = repr((place, command, request))
-    key = hashlib.sha256(asked.encode()).hexdigest()[:12]
+    absolute = os.path.abspath(file)  # noqa: PTH100 - it need not exist
+    request_text = repr((absolute, command, request))
+    key = hashlib.sha256(request_text.encode()).hexdigest()[:12]
     title = name_from("stdin" if word == "-" else file.stem) or "program"
     path = default_home().folder(KeptKind.PROGRAMS) / key / f"{title}.yaml"
     try:

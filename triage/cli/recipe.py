@@ -219,7 +219,7 @@ def updated_lists(
     """
     done = {probe.case.name: probe for probe in probes}
     left: list[UnchangedCase] = []
-    seen = defaultdict[Path, list[Probe]](list)
+    tested = defaultdict[Path, list[Probe]](list)
     for case in cases:
         probe = done[case.name]
         match probe.outcome:
@@ -228,16 +228,16 @@ def updated_lists(
             case Failed(failure, flaky=True):
                 left.append(UnchangedCase(case.name, f"flaky: {failure.failure_class}"))
             case _:
-                seen[case.source].append(probe)
+                tested[case.source].append(probe)
     files = []
-    for source, of_source in seen.items():
+    for source, of_source in tested.items():
         its_cases = [case for case in cases if case.source == source]
         files.append(update(source, its_cases, of_source))
     return ExpectationUpdate(revision, files, left)
 
 
 def updated_config(
-    source: Path, _: Sequence[Case], seen: Sequence[Probe]
+    source: Path, _: Sequence[Case], tested: Sequence[Probe]
 ) -> UpdatedFile:
     """Update the lists of a test suite's config."""
-    return suite_reader().updated_config(source, seen)
+    return suite_reader().updated_config(source, tested)

@@ -241,7 +241,7 @@ class Benchmark:
     def exit(self) -> Exit:
         paces = {series.verdict for series in self.series}
         if Pace.SLOWER in paces:
-            return Exit.FOUND
+            return Exit.FAILURE
         if Pace.NOISY in paces or any(series.reason for series in self.series):
             return Exit.INCONCLUSIVE
         return Exit.OK

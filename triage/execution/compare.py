@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from triage.model.case import RunSpec
 from triage.model.outcome import (
-    OF_MACHINE,
+    MACHINE_CAUSES,
     Failed,
     Failure,
     NoAnswer,
@@ -118,7 +118,7 @@ def _is_refusal(outcome: Outcome) -> bool:
     """Return whether the compiler refused the case: it lacks a name or a flag, or
     cannot read the input.
     """
-    if not isinstance(outcome, NoAnswer) or outcome.cause in OF_MACHINE:
+    if not isinstance(outcome, NoAnswer) or outcome.cause in MACHINE_CAUSES:
         return False
     return outcome.failure is not None  # what the compiler printed
 

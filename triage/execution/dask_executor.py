@@ -36,7 +36,7 @@ from triage.execution.task import PassNaming, RunTask, Task
 from triage.model.case import Case, Input, InputKind
 from triage.model.errors import EnvironmentFailure, Interrupted
 from triage.model.execution import Execution
-from triage.model.outcome import OF_MACHINE, Cause, NoAnswer
+from triage.model.outcome import MACHINE_CAUSES, Cause, NoAnswer
 from triage.processes.process import StopSignal
 from triage.recipes.document import schema_of
 from triage.toolchains.registry import ToolchainRegistry
@@ -225,7 +225,7 @@ def _compile_on_worker(
         stop = _AbandonedTask(worker, worker.get_current_task())
         executions = engine.make(task, stop)
         probe = task.probe(*executions, cached=False)
-        if probe and probe.outcome.cause in OF_MACHINE:
+        if probe and probe.outcome.cause in MACHINE_CAUSES:
             raise EnvironmentFailure(probe.outcome.reason or "")
         records = map(record_json, task.records(executions))
         return [

@@ -52,7 +52,7 @@ from triage.model.case import Case
 from triage.model.content import regular_size
 from triage.model.errors import EnvironmentFailure, TriageError
 from triage.model.execution import NO_PASS, Ending, Execution
-from triage.model.outcome import OF_MACHINE, Cause, NoAnswer, Passed, Probe
+from triage.model.outcome import MACHINE_CAUSES, Cause, NoAnswer, Passed, Probe
 from triage.model.revision import Toolchain
 from triage.processes.process import StopSignal, run
 from triage.toolchains.home import (
@@ -282,7 +282,7 @@ class Engine:
             probe = None
             if isinstance(task, Task):
                 probe = task.probe(*map(executions.get, task.keys), cached=True)
-            elif task and task.outcome.cause not in OF_MACHINE:
+            elif task and task.outcome.cause not in MACHINE_CAUSES:
                 probe = task
             probes.append(probe)
         return probes
@@ -323,7 +323,7 @@ class Engine:
             problem = self._damaged_install(task)
         if problem:
             return task.probe_without_answer(NoAnswer(Cause.ENVIRONMENT, problem))
-        if probe.outcome.cause in OF_MACHINE:
+        if probe.outcome.cause in MACHINE_CAUSES:
             executions = executions[:-1]
         self.cache.add(*task.records(executions))
         return probe

@@ -34,7 +34,7 @@ from triage.model.case import Artifact, Case, InputKind
 from triage.model.content import Address, file_sha256, regular_size
 from triage.model.errors import EnvironmentFailure, TriageError
 from triage.model.execution import Execution
-from triage.model.outcome import OF_MACHINE, Cause, Failed, NoAnswer
+from triage.model.outcome import MACHINE_CAUSES, Cause, Failed, NoAnswer
 from triage.model.revision import Toolchain
 from triage.processes.containment import assignments
 from triage.processes.process import run
@@ -186,7 +186,7 @@ class Inputs:
                     made = self._make(case, sources, state, makers, toolchain)
                     self._prepared[memo] = made
                 except NoTask as error:
-                    if error.outcome.cause in OF_MACHINE:
+                    if error.outcome.cause in MACHINE_CAUSES:
                         raise
                     self._prepared[memo] = error.outcome
         prepared = self._prepared[memo]

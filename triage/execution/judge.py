@@ -22,7 +22,7 @@ from triage.model.errors import EnvironmentFailure, Unobtainable
 from triage.model.execution import Captured, Ending, Execution, Stage
 from triage.model.fields import UNPRINTED
 from triage.model.outcome import (
-    OF_MACHINE,
+    MACHINE_CAUSES,
     Cause,
     Detail,
     Exit,
@@ -105,7 +105,7 @@ def compiler_rules(
         if rule.says_nothing in failing:
             rule = replace(rule, says_nothing=None)
         is_packaged = packaged.by_name.get(rule.name) is rule
-        if rule.says_nothing not in OF_MACHINE or not is_packaged:
+        if rule.says_nothing not in MACHINE_CAUSES or not is_packaged:
             rules.append(rule)
     return replace(loaded, rules=tuple(rules))
 

@@ -32,7 +32,7 @@ from triage.execution.task import PassNaming, ProbeJob
 from triage.model.case import Case
 from triage.model.errors import BadInput, EnvironmentFailure
 from triage.model.execution import Stage
-from triage.model.outcome import OF_MACHINE, Cause, NoAnswer, Passed, Probe
+from triage.model.outcome import MACHINE_CAUSES, Cause, NoAnswer, Passed, Probe
 from triage.recipes.values import rounded_text
 from triage.toolchains.home import temporary_folder
 from triage.toolchains.registry import ToolchainRef
@@ -234,7 +234,7 @@ def engine_with_judge(
         pair = judge.compare(case, bad)
         if isinstance(pair, NoAnswer):
             problem = f"{case.name} has no {metric}: {pair.reason}"
-            if pair.cause in OF_MACHINE:
+            if pair.cause in MACHINE_CAUSES:
                 raise EnvironmentFailure(problem)
             raise BadInput(problem)
         ratio = pair[0]

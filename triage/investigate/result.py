@@ -279,7 +279,7 @@ class Explanation(MayLackAnswer):
         if self.log:
             return Exit.INCONCLUSIVE
         if self.failure:
-            return Exit.FOUND
+            return Exit.FAILURE
         return Exit.OK
 
     @property

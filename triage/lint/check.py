@@ -49,7 +49,7 @@ class LintResult:
             finding.severity for case in self.cases for finding in case.findings
         ]
         if Severity.ERROR in severities:
-            return Exit.FOUND
+            return Exit.FAILURE
         return Exit.OK
 
     @in_json

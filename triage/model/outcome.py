@@ -86,7 +86,7 @@ class Cause(StrEnum):
     INTERNAL = "internal"  # triage itself failed on this case; never cached
 
 
-OF_MACHINE = (Cause.ENVIRONMENT, Cause.TOOLCHAIN)
+MACHINE_CAUSES = (Cause.ENVIRONMENT, Cause.TOOLCHAIN)
 
 
 class _Answer:
@@ -270,7 +270,7 @@ class Exit(IntEnum):
     """The exit codes that scripts rely on."""
 
     OK = 0
-    FOUND = 1
+    FAILURE = 1
     USAGE = 2
     INCONCLUSIVE = 3
     ENVIRONMENT = 4
@@ -279,7 +279,7 @@ class Exit(IntEnum):
 
 MEANINGS = {
     Exit.OK: "nothing regressed, or the command found what was asked",
-    Exit.FOUND: "a regression or failure was found",
+    Exit.FAILURE: "a regression or failure was found",
     Exit.USAGE: "usage error or bad input",
     Exit.INCONCLUSIVE: "inconclusive",
     Exit.ENVIRONMENT: "the environment failed (no such toolchain, disk full, "
@@ -310,13 +310,13 @@ def exit_without_answer(*causes: Cause | None) -> Exit:
 
 
 def exit_for_results(results: Iterable[ProbeResult], *, strict: bool = False) -> Exit:
-    """Return FOUND for an unexpected failure, else the reason why some could not be
+    """Return FAILURE for an unexpected failure, else the reason why some could not be
     tested, else OK. `strict`: an unexpected pass counts as a failure.
     """
     results = list(results)
     statuses = {result.status for result in results}
     if Status.FAILED in statuses or (strict and Status.XPASS in statuses):
-        return Exit.FOUND
+        return Exit.FAILURE
     code = exit_without_answer(*(result.cause for result in results))
     if code is Exit.INCONCLUSIVE and statuses != {Status.UNTESTABLE}:
         return Exit.OK

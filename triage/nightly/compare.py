@@ -22,7 +22,7 @@ from triage.model.case import Case
 from triage.model.errors import BadFiles, BadInput
 from triage.model.outcome import (
     FAILING,
-    OF_MACHINE,
+    MACHINE_CAUSES,
     PASSING,
     Cause,
     Probe,
@@ -98,7 +98,7 @@ def change_between(baseline: ProbeResult, new: ProbeResult) -> CaseChangeKind:
         return CaseChangeKind.REGRESSED
     if is_untested:
         # a baseline that is not there says nothing about any case
-        if baseline.cause in (*OF_MACHINE, Cause.INTERNAL):
+        if baseline.cause in (*MACHINE_CAUSES, Cause.INTERNAL):
             return CaseChangeKind.UNTESTABLE
         return CaseChangeKind.NEW_UNTESTED
     if baseline.state == new.state:
@@ -192,7 +192,7 @@ def shard(cases: Sequence[Case], text: str | None) -> tuple[Case, ...]:
     """Return the cases of shard `I/N`, I from 1: every N-th case; all without a text.
     Raises BadInput for another text.
     """
-    number, count = _number_and_count(text)
+    number, count = _parse_shard(text)
     if not 1 <= number <= count:
         raise BadInput(
             f"--shard {text!r}: write I/N with I from 1 to N, for example 1/4"
@@ -200,7 +200,7 @@ def shard(cases: Sequence[Case], text: str | None) -> tuple[Case, ...]:
     return tuple(cases[number - 1 :: count])
 
 
-def _number_and_count(text: str | None) -> tuple[int, int]:
+def _parse_shard(text: str | None) -> tuple[int, int]:
     """Return the I and the N of `I/N`; those of a whole night without a text, and zeros
     for another one.
     """
@@ -215,7 +215,7 @@ def merge(shards: Iterable[Night], earlier: EarlierNights) -> Night:
     earlier: reads the stored nights. Raises BadInput for shards of different nightlies,
     and for a case that is in two of them.
     """
-    nights = sorted(shards, key=lambda night: _number_and_count(night.shard))
+    nights = sorted(shards, key=lambda night: _parse_shard(night.shard))
     # a shard of more shards than cases knows no compiler
     tested = [night for night in nights if night.cases] or nights
     if len({(night.compiler, night.toolchain, night.baseline) for night in tested}) > 1:
@@ -224,10 +224,10 @@ def merge(shards: Iterable[Night], earlier: EarlierNights) -> Night:
             "such as nightly:2025-06-04"
         )
     stopped = [f"{night.shard}: {night.stopped}" for night in nights if night.stopped]
-    count = max(_number_and_count(night.shard)[1] for night in nights)
+    count = max(_parse_shard(night.shard)[1] for night in nights)
     if len(nights) < count:
         stopped.append(f"{len(nights)} of {count} shards are there")
-    planned = _order(nights)
+    planned = _recipe_order(nights)
     order = {name: index for index, name in enumerate(planned)}
     cases = [
         with_earlier_nights(case, night.kind, earlier)
@@ -246,7 +246,7 @@ def merge(shards: Iterable[Night], earlier: EarlierNights) -> Night:
         shard=None,
         planned=planned,
         cases=cases,
-        clusters=_joined_clusters(nights, cases),
+        clusters=_join_clusters(nights, cases),
         investigation=next(investigations, None),
         times=sorted(times, key=lambda row: order.get(row.case, 0)),
         stopped="; ".join(stopped) or None,
@@ -256,7 +256,7 @@ def merge(shards: Iterable[Night], earlier: EarlierNights) -> Night:
     )
 
 
-def _order(nights: Sequence[Night]) -> list[str]:
+def _recipe_order(nights: Sequence[Night]) -> list[str]:
     """Return all cases in the order of the recipes: every N-th is a shard's. BadInput
     for a case that is in two shards.
     """
@@ -270,7 +270,7 @@ def _order(nights: Sequence[Night]) -> list[str]:
     return names
 
 
-def _joined_clusters(
+def _join_clusters(
     nights: Sequence[Night], cases: Sequence[CaseResult]
 ) -> list[FailureCluster]:
     """Return the new failures of all shards. Those with one signature and one culprit

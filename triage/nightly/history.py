@@ -36,7 +36,7 @@ _FLAKY_NIGHTS = 30  # in which changes make a case flaky
 _STEP_NIGHTS = 5  # before and after a step in a time, of which the medians are compared
 _LEAST_RATIO = 1.1  # of these medians
 _SURE = 6.7  # times their usual difference
-_PLAIN = (CaseChangeKind.PASSING, CaseChangeKind.FAILING, CaseChangeKind.UNTESTABLE)
+_UNLISTED = (CaseChangeKind.PASSING, CaseChangeKind.FAILING, CaseChangeKind.UNTESTABLE)
 
 
 TIMES = {"run_seconds": "Run time", "cpu_seconds": "Compile time (CPU)"}
@@ -148,7 +148,7 @@ def rows_bytes(night: Night) -> bytes:
             {name: numbers[name] for name in TIMES if numbers.get(name)},
         )
         tracks.setdefault(track, TrackRows(track)).cases[case.case] = row
-    listed = [case for case in night.cases if case.change not in _PLAIN]
+    listed = [case for case in night.cases if case.change not in _UNLISTED]
     short = night_bytes(replace(night, cases=listed, planned=[]))
     rows = _adapter().dump_json(
         list(tracks.values()), by_alias=True, exclude_defaults=True
@@ -246,8 +246,10 @@ class CaseHistory:
     _input: str = ""
     """The last one that was tested."""
 
-    def add(self, night: PastNight, row: CaseRow, opened: str | None = None) -> None:
-        """Add the result in the next night. opened: an issue that was opened for it."""
+    def add(self, night: PastNight, row: CaseRow, issue: str | None = None) -> None:
+        """Add the result in the next night; of one that could not be tested only the
+        times. issue: one that was opened for it.
+        """
         self.source = row.source
         for name, seconds in row.times.items():
             self.times[name][night.index] = seconds
@@ -267,7 +269,7 @@ class CaseHistory:
             self.runs.append(run)
             if last:
                 last.after = run
-        run.issue = row.issue or opened or run.issue
+        run.issue = row.issue or issue or run.issue
         if row.log:
             run.logs[night] = row.log
 

@@ -174,7 +174,7 @@ def plan_issues(
     night: Night, issues: Sequence[TrackedIssue], limit: int, repository: str = ""
 ) -> IssueChanges:
     """Return what to change after a night, at most `limit` changes."""
-    left = {case.case: case for case in night.cases if _is_news(case)}
+    unassigned = {case.case: case for case in night.cases if _is_news(case)}
     owned = {
         (issue.marker.key, name) for issue in issues for name in issue.marker.cases
     }
@@ -183,15 +183,15 @@ def plan_issues(
     for issue in sorted(issues, key=lambda issue: (not issue.is_open, issue.number)):
         failing = [
             case.case
-            for case in left.values()
+            for case in unassigned.values()
             if _is_about(issue, case, owned)
             and issue.marker.came.overlaps(_range_of(case, night))
         ]
         for name in failing:
-            del left[name]
+            del unassigned[name]
         changes += _update(night, failing, issue)
     for cluster in night.clusters:
-        cases = [case for name, case in left.items() if name in cluster.cases]
+        cases = [case for name, case in unassigned.items() if name in cluster.cases]
         if cases and cluster.failure and not cluster.fixed_in:
             names = tuple(case.case for case in cases)
             bisected = min(cases, key=lambda case: not case.bisections)
@@ -257,7 +257,9 @@ def _update(
     if is_older(revision, marker.toolchain):
         return []
     added = [name for name in failing if name not in marker.cases]
-    clusters = [each for each in night.clusters if set(failing) & set(each.cases)]
+    clusters = [
+        cluster_ for cluster_ in night.clusters if set(failing) & set(cluster_.cases)
+    ]
     cluster = next(iter(clusters), None)
     is_finished = cluster is not None and _is_finished(cluster)
     is_told = marker.investigated or not is_finished

@@ -135,8 +135,10 @@ class FailureLife:
         names: Collection[str] = cluster.cases
         if cluster.representative:
             names = [cluster.representative, *cluster.confirmed]
-        had_it = any(run.case.case in names and run.has(night) for run in self.runs)
-        if had_it and (cluster.steps or not self.cluster.steps):
+        had_failure = any(
+            run.case.case in names and run.has(night) for run in self.runs
+        )
+        if had_failure and (cluster.steps or not self.cluster.steps):
             self.cluster = cluster
             self.found_in = night.record
 
@@ -145,12 +147,14 @@ def failure_lives(history: NightsHistory) -> list[FailureLife]:
     """Return all failures: first the open ones, the newest of these first, then the
     known ones, then those that are gone.
     """
-    alike = defaultdict[tuple[Track, str], list[StateRun]](list)
+    by_signature = defaultdict[tuple[Track, str], list[StateRun]](list)
     for case in history.cases:
         for run in case.runs:
             if run.failed and run.failure:
-                alike[case.track, run.signature].append(run)
-    groups = [group for runs in alike.values() for group in _grouped_by_range(runs)]
+                by_signature[case.track, run.signature].append(run)
+    groups = [
+        group for runs in by_signature.values() for group in _grouped_by_range(runs)
+    ]
     groups.sort(key=lambda group: (group[0].first.index, group[0].case.track))
     lives = defaultdict[ClusterKey, list[FailureLife]](list)
     for group in groups:
@@ -180,12 +184,12 @@ def _grouped_by_range(runs: Sequence[StateRun]) -> Sequence[Sequence[StateRun]]:
     """
     groups: list[list[StateRun]] = []
     for run in sorted(runs, key=_first_seen):
-        suspect = 0  # the first night whose toolchain may have brought it
+        first_suspect = 0  # the first night whose toolchain may have brought it
         if run.before and not run.is_edited:
             last = run.before.last
             is_same = last.toolchain.is_same(run.first.toolchain)
-            suspect = 0 if is_same else last.index + 1
-        if not groups or groups[-1][0].first.index < suspect:
+            first_suspect = 0 if is_same else last.index + 1
+        if not groups or groups[-1][0].first.index < first_suspect:
             groups.append([])
         groups[-1].append(run)
     return groups

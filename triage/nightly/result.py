@@ -125,13 +125,13 @@ class Night:
 
     @property
     def exit(self) -> Exit:
-        """FOUND for a new failure, else why cases could not be tested, INCONCLUSIVE if
-        some were not compared.
+        """FAILURE for a new failure, else why cases could not be tested, INCONCLUSIVE
+        if some were not compared.
         """
         is_healed = any(case.status is Status.XPASS for case in self.cases)
         fails_strictly = self.strict and (self.slower or is_healed)
         if fails_strictly or any(case.is_new_failure for case in self.cases):
-            return Exit.FOUND
+            return Exit.FAILURE
         untested = self.cases_with(CaseChangeKind.UNTESTABLE)
         causes = [case.cause for case in untested]
         code = exit_without_answer(*causes, *(case.baseline.cause for case in untested))
@@ -219,7 +219,9 @@ class Night:
         for backend, cases in by_backend.items():
             names = {case.case for case in cases}
             changes = [case.change for case in cases]
-            failures = [each for each in self.clusters if names & set(each.cases)]
+            failures = [
+                cluster for cluster in self.clusters if names & set(cluster.cases)
+            ]
             verdict = BackendVerdict(
                 backend,
                 cases=len(cases),

@@ -25,7 +25,7 @@ from triage.execution.task import ProbeJob
 from triage.investigate.result import CaseResult, InvestigationSummary, text_id
 from triage.model.case import Case
 from triage.model.errors import BadInput
-from triage.model.outcome import FAILING, OF_MACHINE, Cause, NoAnswer, Probe
+from triage.model.outcome import FAILING, MACHINE_CAUSES, Cause, NoAnswer, Probe
 from triage.nightly.compare import (
     EarlierNights,
     case_result,
@@ -171,11 +171,11 @@ class NightRun:
             if len(probes[name]) == len(self.refs):
                 old, new = (probes[name][ref.revision.name] for ref in self.refs)
                 source = str(path_from_here(probe.case.source))
-                result = case_result(old, new, source, self._input_of(new))
+                result = case_result(old, new, source, self._input_hash(new))
                 self._results[name] = with_earlier_nights(result, kind, self.earlier)
 
-    def _input_of(self, probe: Probe) -> str:
-        if probe.outcome.cause in OF_MACHINE:
+    def _input_hash(self, probe: Probe) -> str:
+        if probe.outcome.cause in MACHINE_CAUSES:
             return ""
         toolchain = self.engine.registry.obtain(self.toolchain)
         return input_hash(self.engine.inputs, probe.case, toolchain)
@@ -212,7 +212,7 @@ class NightRun:
                 old, new = (ProbeJob(case, ref) for ref in self.refs)
                 benchmark = Benchmark((old, new), old)
                 benchmark.measure(self.engine, budget)
-                self._times += _times_of(benchmark)
+                self._times += _time_changes(benchmark)
                 rows = list(benchmark.rows(new).values())
                 if len(rows) == 1 and rows[0].median is not None:
                     metrics = {**result.metrics, "run_seconds": rows[0].median}
@@ -271,7 +271,7 @@ class NightRun:
             self._times[index] = replace(row, bisection=bisection)
 
 
-def _times_of(benchmark: Benchmark) -> Iterator[TimeChange]:
+def _time_changes(benchmark: Benchmark) -> Iterator[TimeChange]:
     """Yield the times of each function on both toolchains."""
     old, new = map(benchmark.rows, benchmark.configurations)
     for function, series in (old | new).items():

@@ -205,11 +205,11 @@ class Replays:
 
     @property
     def exit(self) -> Exit:
-        """FOUND if a recorded version no longer fails as recorded, else why a
+        """FAILURE if a recorded version no longer fails as recorded, else why a
         reproducer could not be tested.
         """
         if any(replay.holds is False for replay in self.reproducers):
-            return Exit.FOUND
+            return Exit.FAILURE
         untested = [replay for replay in self.reproducers if not replay.tested]
         if not untested:
             return Exit.OK

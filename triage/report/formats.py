@@ -72,7 +72,7 @@ def write_report(
         sys.stdout.write(rendered(name, result, document, **more))
 
 
-def suite_case(
+def junit_result(
     result: ProbeResult, name: str, *, is_failure: bool, strict: bool, text: str = ""
 ) -> TestCase:
     """Return a result as a case of a JUnit report.

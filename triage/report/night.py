@@ -46,9 +46,9 @@ from triage.report.facts import (
 )
 from triage.report.formats import (
     junit_case,
+    junit_result,
     junit_text,
     rendered,
-    suite_case,
 )
 from triage.report.issue import issue_markdown
 from triage.report.markdown import document_markdown
@@ -169,11 +169,11 @@ def _failure_blocks(night: Night, clusters: Sequence[FailureCluster]) -> list[Bl
     for cluster in clusters:
         names = Span(names_text(cluster.cases, _NAMES), "strong")
         title: Phrase = [names, f"  {failure_text(cluster.failure)}"]
-        blocks += [title, _facts(night, cluster)]
+        blocks += [title, _failure_facts(night, cluster)]
     return blocks
 
 
-def _facts(night: Night, cluster: FailureCluster) -> Facts:
+def _failure_facts(night: Night, cluster: FailureCluster) -> Facts:
     """Return what is known of a failure, the files that were written for it, and what
     to do.
     """
@@ -193,13 +193,14 @@ def night_junit(night: Night) -> str:
     """Return a suite with a test case for each case."""
     texts = {
         name: "\n".join(
-            f"{fact} {plain_text(text)}" for fact, text in _facts(night, cluster).rows
+            f"{fact} {plain_text(text)}"
+            for fact, text in _failure_facts(night, cluster).rows
         )
         for cluster in night.clusters
         for name in cluster.cases
     }
     cases = [
-        suite_case(
+        junit_result(
             replace(case, reason=reason_text(case) or None),
             case.case,
             is_failure=case.is_new_failure,
@@ -287,11 +288,11 @@ def show_on_github(night: Night, environment: Mapping[str, str]) -> None:
 
     # commands are escaped here
     stream = sys.stderr.raw if isinstance(sys.stderr, PrintedStream) else sys.stderr
-    errors = [_error(night, cluster) for cluster in night.clusters[:_ERRORS]]
+    errors = [_error_command(night, cluster) for cluster in night.clusters[:_ERRORS]]
     stream.writelines(f"{line}\n" for line in errors)
     stream.flush()
     texts = []
-    for name, value in outputs(night).items():
+    for name, value in action_outputs(night).items():
         # no value can end its block or assign anything else
         mark = f"end-{secrets.token_hex(16)}"
         texts.append(f"{name}<<{mark}\n{visible(value)}\n{mark}\n")
@@ -309,7 +310,7 @@ def show_on_github(night: Night, environment: Mapping[str, str]) -> None:
                 file.write(visible(text))
 
 
-def outputs(night: Night) -> dict[str, str]:
+def action_outputs(night: Night) -> dict[str, str]:
     """Return the outputs of the step: numbers of cases, and the paths of the reports
     that were written.
     """
@@ -324,7 +325,7 @@ def outputs(night: Night) -> dict[str, str]:
     }
 
 
-def _error(night: Night, cluster: FailureCluster) -> str:
+def _error_command(night: Night, cluster: FailureCluster) -> str:
     """Return a new failure as an error at the file of its recipe."""
     name = cluster.representative or cluster.cases[0]
     source = next((case.source for case in night.cases if case.case == name), "")

@@ -35,7 +35,7 @@ from triage.report.facts import (
     known_facts,
     life_facts,
     range_span,
-    run_command,
+    run_command_line,
 )
 from triage.report.html import fragment, html_templates, inline_markup
 from triage.report.issue import issue_markdown, night_issue
@@ -92,7 +92,7 @@ def build_site(store: NightStore, out: Path, tracks: str = "*") -> dict[str, Any
         came_span=came_span,
         range_span=range_span,
         times_text=times_text,
-        run_command=run_command,
+        run_command_line=run_command_line,
         failure_command=failure_command,
     )
     with disk_errors(f"write {out}"):
@@ -124,7 +124,7 @@ def _pages(
     urls: Mapping[int, str],
 ) -> Iterator[Page]:
     """Yield every page of the site. pages and urls: those of cases and nights."""
-    yield "index", "index", _overview(history, lives)
+    yield "index", "index", _index_values(history, lives)
     summaries = [night.summary for night in reversed(history.nights)]
     table = night_table(summaries, urls)
     yield "nights", "report", {"title": "Nights", "blocks": [table], "logs": {}}
@@ -141,15 +141,15 @@ def _pages(
                 "title": case.case,
                 "case": case,
                 "lives": [life for life in lives if case in life.cases],
-                "command": run_command(case.source, case.case, version),
+                "command": run_command_line(case.source, case.case, version),
                 "blocks": [runs_table(case.runs[::-1])],
                 "logs": logs[case],
             },
         )
     for life in lives:
         issue = night_issue(life.cluster, life.found_in or life.came.record).blocks
-        about = {"life": life, "logs": logs, "facts": [facts(life_facts(life))]}
-        yield f"failures/{life.page}", "failure", {**about, "issue": issue}
+        values = {"life": life, "logs": logs, "facts": [facts(life_facts(life))]}
+        yield f"failures/{life.page}", "failure", {**values, "issue": issue}
     for number in urls:
         night = store.night(number)
         if night:
@@ -159,8 +159,8 @@ def _pages(
                 case.case: store.log(number, case.log or "") for case in night.cases
             }
             shown = {case: text for case, text in texts.items() if text}
-            about = {"title": title, "blocks": document.blocks, "logs": shown}
-            yield f"nights/{number}", "report", about
+            values = {"title": title, "blocks": document.blocks, "logs": shown}
+            yield f"nights/{number}", "report", values
 
 
 def _search_entries(
@@ -178,7 +178,9 @@ def _search_entries(
         yield visible(f"{case.case} ({case.track.name})"), f"{page}.html"
 
 
-def _overview(history: NightsHistory, lives: Sequence[FailureLife]) -> dict[str, Any]:
+def _index_values(
+    history: NightsHistory, lives: Sequence[FailureLife]
+) -> dict[str, Any]:
     """Return the values of the template."""
     last = {history.last_night(track) for track in history.tracks}
     nights = sorted(last, key=lambda night: night.index)

@@ -33,7 +33,7 @@ from triage.report.elements import (
     outcome_text,
     plural,
 )
-from triage.report.formats import junit_text, suite_case
+from triage.report.formats import junit_result, junit_text
 from triage.toolchains.home import path_from_here
 
 if TYPE_CHECKING:  # each command needs the classes of one of them
@@ -106,7 +106,7 @@ def _outcome_text(result: ProbeResult) -> Inline:
 def run_junit(run: RunResults) -> str:
     """Return a suite with a test case for each result."""
     cases = [
-        suite_case(
+        junit_result(
             result,
             f"{result.case} on {result.toolchain.name}",
             is_failure=result.status is Status.FAILED,
@@ -263,14 +263,14 @@ def backend_sentence(verdict: BackendVerdict, night: Night | NightSummary) -> st
     (2 failures); 1 with a culprit; 1 fixed.`
     """
     tested = verdict.cases - verdict.untestable
-    said = f"nothing new fails in {plural(tested, 'case')}"
+    sentence = f"nothing new fails in {plural(tested, 'case')}"
     if verdict.broken:
-        said = (
+        sentence = (
             f"{verdict.broken} of {verdict.cases} cases newly fail on "
             f"{night.toolchain.name} ({plural(verdict.failures, 'failure')})"
         )
     elif not tested:
-        said = f"nothing could be tested in {plural(verdict.cases, 'case')}"
+        sentence = f"nothing could be tested in {plural(verdict.cases, 'case')}"
     more = {
         "with a culprit": verdict.with_culprit,
         "fixed": verdict.fixed,
@@ -278,7 +278,7 @@ def backend_sentence(verdict: BackendVerdict, night: Night | NightSummary) -> st
         "not tested": verdict.untestable,
     }
     counts = [f"{count} {what}" for what, count in more.items() if count]
-    text = "; ".join((said, *counts))
+    text = "; ".join((sentence, *counts))
     return f"{verdict.backend}: {text}." if verdict.backend else f"{text}."
 
 

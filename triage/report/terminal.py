@@ -114,7 +114,7 @@ def _renderables(
                 heading.stylize("underline")
                 if number:
                     yield Text("")
-                yield from _flowing(heading, console)
+                yield from _wrapped_lines(heading, console)
             case doc.Bullets(items):
                 yield from _facts([("•", item) for item in items], console)
             case doc.Facts(rows):
@@ -131,9 +131,9 @@ def _renderables(
                 yield from _renderables(inner, console, details=True)
             case doc.Details(summary):
                 folded = Text(f"+ {summary} (-v)", style="dim")
-                yield from _flowing(folded, console)
+                yield from _wrapped_lines(folded, console)
             case _:
-                yield from _flowing(inline_text(block), console)
+                yield from _wrapped_lines(inline_text(block), console)
 
 
 def _table(table: doc.Table, most: int) -> RenderableType:
@@ -170,7 +170,7 @@ def _facts(rows: Sequence[tuple[str, doc.Inline]], console: Console) -> Iterator
             margin = Text(" " * len(margin))
 
 
-def _flowing(shown: Text, console: Console) -> Iterator[Text]:
+def _wrapped_lines(shown: Text, console: Console) -> Iterator[Text]:
     """Yield the lines of a text, which is one line in a pipe."""
     if console.is_terminal:
         yield from _lines(shown, console, console.width)
