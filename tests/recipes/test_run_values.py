@@ -9,7 +9,7 @@ import pytest
 
 from tests.recipes.conftest import BASE, Loaded
 from tests.values import ELEMENTS, Element, value
-from triage.execution.compare import differences
+from triage.execution.compare import compare_values
 from triage.model.case import RunSpec
 from triage.model.errors import BadFiles
 from triage.recipes.run_values import (
@@ -98,7 +98,7 @@ def test_what_differs(line: str) -> None:
     actual, expected, mismatches = line.split(" | ")
     spec = RunSpec(tolerances=(("f32", 0.6),))
     count = None if mismatches == "all" else int(mismatches)
-    assert differences(actual, expected, spec).get("mismatches") == count
+    assert compare_values(actual, expected, spec).get("mismatches") == count
 
 
 def test_flags_that_set_a_tolerance_are_tolerances(loaded: Loaded) -> None:

@@ -56,7 +56,7 @@ def plan_search(
     good = before if request.kind is BisectKind.REGRESSION else after
     word, _, release = (good or "").rpartition(":")
     if word != "commit" and parse_version(release):
-        case = family_of(request.case).compared_with(request.case, release)
+        case = family_of(request.case).with_reference(request.case, release)
         request = replace(request, case=case)
     ends = commit_ends(request, before, after)
     if ends:
@@ -100,7 +100,7 @@ def planned_jobs(
     """
     ends = commit_ends(request, before, after)
     if ends is None:
-        line, _, _ = releases_between(request, before, after)
+        line, _, _ = releases_and_ends(request, before, after)
         candidates = line.candidates
     else:
         line = plan_commits(request, *ends).line
@@ -123,7 +123,7 @@ def release_line(request: BisectRequest, refs: Iterable[ToolchainRef]) -> Line:
     return Line(request, candidates)
 
 
-def releases_between(
+def releases_and_ends(
     request: BisectRequest, before: str | None, after: str | None
 ) -> tuple[Line, int | None, int | None]:
     """Return releases, oldest first, and the indices of both ends; None for an end
@@ -214,7 +214,7 @@ def plan_releases(
     Without both ends, a failure that the newest release does not have is searched where
     it was last; the search's `fixed` then has its fix.
     """
-    line, first, last = releases_between(request, before, after)
+    line, first, last = releases_and_ends(request, before, after)
     search = whole_search(line)
     if first is not None and last is not None:
         return search

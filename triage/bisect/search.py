@@ -116,7 +116,7 @@ class Search:
         ends = {self.order[0]: Verdict.GOOD, self.order[-1]: Verdict.BAD}
         line.probe({index: 1 for index in sorted(ends) if not line.probes[index]})
         for index in sorted(ends):
-            if not self._has_verdict(index, ends[index]):
+            if not self._verify_end(index, ends[index]):
                 return self.problem_of(index)
         failure = line.probed_outcome(self.order[-1]).failure
         assert failure is not None
@@ -126,7 +126,10 @@ class Search:
         note(f"{case.name}: bisecting {headline}")
         return replace(self, failure=failure)
 
-    def _has_verdict(self, index: int, wanted: Verdict) -> bool:
+    def _verify_end(self, index: int, wanted: Verdict) -> bool:
+        """Probe an end, again if it has another verdict; return whether it has this
+        one.
+        """
         if self.verdict(self.line.probed_outcome(index)) is wanted:
             return True
         if isinstance(self.line.probed_outcome(index), NoAnswer):

@@ -66,7 +66,7 @@ class ProgramTarget:
             raise BadInput("--backend and --chip are for programs, not for recipes")
         return None
 
-    def recipes(
+    def write_recipes(
         self, words: Sequence[Path], revs: Sequence[str | None] = ()
     ) -> list[Path]:
         """Return the recipes that the words name, or that are made from them."""
@@ -80,7 +80,7 @@ class ProgramTarget:
         revs: Sequence[str | None] = (),
     ) -> tuple[Case, ...]:
         """Load all cases. suite: the configs of a test suite."""
-        return cases_in(words if suite else self.recipes(words, revs), suite)
+        return cases_in(words if suite else self.write_recipes(words, revs), suite)
 
 
 @dataclass(kw_only=True)

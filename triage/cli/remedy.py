@@ -126,7 +126,7 @@ def lint(
     from triage.lint.check import LintResult, cases_to_lint, lint_case
 
     if target.backend or target.chip or any(path.suffix in TEXTS for path in paths):
-        paths = target.recipes(paths)
+        paths = target.write_recipes(paths)
     cases = cases_named(cases_to_lint(paths), case)
     linted = []
     unreadable = []

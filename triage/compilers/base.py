@@ -409,7 +409,7 @@ class Compiler(ABC):
         """Return whether a case is a Python program that runs as it is."""
         return False
 
-    def compared_with(self, case: Case, release: str) -> Case:
+    def with_reference(self, case: Case, release: str) -> Case:
         """Return a case whose results are compared with those of a release, if only
         another release can say what is right; else the case as it is.
         """

@@ -161,7 +161,7 @@ def first_wrong_result(
     both are empty if none is wrong.
     """
     for index, (actual, wanted) in enumerate(zip(results, expected, strict=False)):
-        numbers = differences(actual, wanted, spec)
+        numbers = compare_values(actual, wanted, spec)
         if not numbers:
             return _shapes_differ(index, _type_text(actual), _type_text(wanted)), {}
         if not numbers["mismatches"]:
@@ -185,7 +185,7 @@ def _shapes_differ(index: int, actual: str, expected: str) -> str:
     return f"{problem}; expected that the view matches {expected}"
 
 
-def differences(actual: str, expected: str, spec: RunSpec) -> dict[str, float]:
+def compare_values(actual: str, expected: str, spec: RunSpec) -> dict[str, float]:
     """Compare two results: `elements`, `mismatches`, `nan`, `inf`, `max_abs_error`,
     `max_rel_error`, and the index of the first mismatch as `element`.
 

@@ -21,6 +21,8 @@ from triage.toolchains.index import index_url
 from triage.toolchains.registry import ToolchainRegistry
 
 _LEAST_DISK = 2 << 30  # bytes of a handful of toolchains
+FoundAndAdvice = tuple[str, str]
+"""What a check found, and what to do about it."""
 
 
 class Grade(StrEnum):
@@ -45,7 +47,7 @@ class MachineCheck:
 
 def check_machine(compilers: Mapping[str, Compiler]) -> list[MachineCheck]:
     """Run all checks. Each returns what it finds, and what to do about it."""
-    checks: dict[str, Callable[[], tuple[str, str]]] = {
+    checks: dict[str, Callable[[], FoundAndAdvice]] = {
         "home": _check_of_home,
         "machine": _check_of_memory,
         "seal": _check_of_seal,
@@ -65,7 +67,7 @@ def check_machine(compilers: Mapping[str, Compiler]) -> list[MachineCheck]:
     return rows
 
 
-def _check_of_home() -> tuple[str, str]:
+def _check_of_home() -> FoundAndAdvice:
     path = open_home().path
     free = shutil.disk_usage(path).free
     advice = ""
@@ -74,14 +76,14 @@ def _check_of_home() -> tuple[str, str]:
     return f"{path}, {_gigabytes(free)} free", advice
 
 
-def _check_of_memory() -> tuple[str, str]:
+def _check_of_memory() -> FoundAndAdvice:
     page = os.sysconf("SC_PAGE_SIZE")
     free, total = (os.sysconf(f"SC_{name}_PAGES") * page for name in ("AVPHYS", "PHYS"))
     memory = f"{_gigabytes(free)} of {_gigabytes(total)} free"
     return f"{os.cpu_count()} cores, {memory}", ""
 
 
-def _check_of_seal() -> tuple[str, str]:
+def _check_of_seal() -> FoundAndAdvice:
     missing = missing_seals()
     if missing:
         advice = "code in pasted texts is run only after a question, or with --run-code"
@@ -90,7 +92,7 @@ def _check_of_seal() -> tuple[str, str]:
     return f"Landlock {version}, a filter of system calls, marked processes", ""
 
 
-def _check_of_toolchains() -> tuple[str, str]:
+def _check_of_toolchains() -> FoundAndAdvice:
     find_uv_bin()
     installs = stored_toolchains(open_home())
     size = _gigabytes(sum(install.bytes for install in installs))
@@ -101,7 +103,7 @@ def _check_of_toolchains() -> tuple[str, str]:
     return f"{len(installs)} installed, {size}", advice
 
 
-def _check_of_index(families: Mapping[str, Compiler]) -> tuple[str, str]:
+def _check_of_index(families: Mapping[str, Compiler]) -> FoundAndAdvice:
     registry = ToolchainRegistry(open_home(), families, stop=threading.Event())
     ranges = []
     for family in families:

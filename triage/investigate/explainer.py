@@ -140,7 +140,7 @@ class Explainer:
         first = refs[0]
         probe = self.engine.probe(ProbeJob(self.case, first))
         compiler = self.engine.compilers[self.case.compiler]
-        compared = compiler.compared_with(self.case, first.revision.name)
+        compared = compiler.with_reference(self.case, first.revision.name)
         is_comparable = compared is not self.case and first.release is not None
         if not isinstance(probe.outcome, Passed) or not is_comparable:
             return probe
@@ -148,7 +148,7 @@ class Explainer:
         other = self._first_probe_with(_fails_each_time, compared, others)
         if other is None:
             return probe
-        self.case = compiler.compared_with(self.case, other.revision.name)
+        self.case = compiler.with_reference(self.case, other.revision.name)
         return self.engine.probe(ProbeJob(self.case, first))
 
     def _first_probe_with(

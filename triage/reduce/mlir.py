@@ -348,14 +348,14 @@ def shrink_dimensions(problem: ReductionProblem) -> None:
     """
     start = MlirProgram.of(problem)
     largest = max(_sizes(start), default=1)
-    _halve(problem, lambda _: True, largest)
+    _halve_sizes(problem, lambda _: True, largest)
     if problem.current is start:
-        _halve(problem, lambda number: number > _SMALL, largest)
+        _halve_sizes(problem, lambda number: number > _SMALL, largest)
     sizes = sorted(_sizes(MlirProgram.of(problem)), reverse=True)
     for size in filter(_LARGE_SIZE.__lt__, sizes):
         multiples = {other for other in sizes if other % size == 0 or size % other == 0}
         for other in (size, *sorted(multiples - {size})):
-            if _halve(problem, {size, other}.__contains__, min(size, other)):
+            if _halve_sizes(problem, {size, other}.__contains__, min(size, other)):
                 break
 
 
@@ -365,16 +365,16 @@ def _sizes(program: MlirProgram) -> set[int]:
     return {int(text) for text in _NUMBER.findall(shapes)} - {0, 1}
 
 
-def _halve(
-    problem: ReductionProblem, is_chosen: Callable[[int], bool], number: int
+def _halve_sizes(
+    problem: ReductionProblem, is_chosen: Callable[[int], bool], reference: int
 ) -> bool:
-    """Halve the chosen numbers until this one is 2, or half as often if the failure
+    """Halve the chosen sizes until `reference` is 2, or half as often if the failure
     does not stay. Return whether any program was valid.
     """
     start = MlirProgram.of(problem)
     halved = (
         _with_halved(start, is_chosen, times)
-        for times in range((number - 1).bit_length() - 1, 0, -1)
+        for times in range((reference - 1).bit_length() - 1, 0, -1)
     )
     valid = [smaller for smaller in halved if problem.is_valid_change(smaller)]
     problem.take_first([*valid[:1], *valid[len(valid) // 2 :][:1]])

@@ -83,7 +83,7 @@ def reduce_case(
     name = case.name
     if good:
         compiler = engine.compilers[case.compiler]
-        case = compiler.compared_with(case, good.revision.name)
+        case = compiler.with_reference(case, good.revision.name)
     with ExitStack() as stack:
         task = engine.progress.task(f"reduce  {name}: the original")
         update = stack.enter_context(task)
@@ -216,7 +216,7 @@ def _interestingness_test(
     if failure.stage is Stage.COMPILE or failure.is_of_metric:
         return CompileTest(engine, replace(baseline, case=plain), candidates)
     compiler = engine.compilers[plain.compiler]
-    if compiler.compared_with(plain, "") != plain:
+    if compiler.with_reference(plain, "") != plain:
         return CompileTest(engine, baseline, candidates)  # its results are in its text
     reference = run_of(baseline.case).reference
     if baseline.good_ref:
