@@ -183,7 +183,7 @@ def test_a_real_failure_is_explained_with_its_pass_and_a_flag(
         (toolchains / folder.name).symlink_to(folder)
     # only what is installed
     monkeypatch.setenv("TRIAGE_INDEX_URL", "http://127.0.0.1:9/simple/")
-    answer = asked("why", ROOT / "recipes/i4-matvec.yaml", code=1)
+    answer = asked("why", ROOT / "recipes/i4-matvec.yaml", "--budget", "10m", code=1)
     assert (answer["status"], answer["fails_on"]["name"]) == ("fails", "3.3.0")
     assert answer["failure"]["class"] == "legalization"
     assert answer["bisection"]["before"]["name"] == "3.2.0"
