@@ -20,6 +20,7 @@ from typer.testing import CliRunner
 
 from tests.browser import CHROMIUM, launched
 from tests.fake_releases import fake_releases
+from tests.programs import TRIAGE
 from tests.unsealed_logs.sitecustomize import let_fakes_write
 from triage.cli.app import app
 from triage.processes import sealing
@@ -178,19 +179,9 @@ def triage_process(workplace: Path) -> Triage:
     """
 
     def call(*words: object, **options: object) -> subprocess.CompletedProcess[str]:
-        command = [
-            sys.executable,
-            "-c",
-            "from triage.cli import main; main()",
-            *map(str, words),
-        ]
-        given = {
-            "capture_output": True,
-            "text": True,
-            "timeout": 600,
-            "cwd": workplace,
-        } | options
-        return subprocess.run(command, check=False, **given)  # type: ignore[call-overload,no-any-return]
+        given: dict[str, Any] = {"capture_output": True, "text": True, "timeout": 600}
+        given |= {"cwd": workplace, **options}
+        return subprocess.run([*TRIAGE, *map(str, words)], check=False, **given)
 
     return call
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import psutil
 
+TRIAGE = [sys.executable, "-c", "from triage.cli import main; main()"]
 PATIENCE = 300.0  # seconds for what must happen, however busy the machine is
 
 

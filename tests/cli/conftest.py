@@ -9,7 +9,6 @@ import re
 import shlex
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +19,6 @@ import pytest
 from tests.conftest import Triage
 from tests.fake_releases import FakeReleases, fake_releases, recipe
 
-TRIAGE = [sys.executable, "-c", "from triage.cli import main; main()"]
 SECONDS = 120  # more than any of the commands takes on a busy machine
 # An undeclared device, for the installed compiler.
 UNKNOWN_DEVICE = """func.func @f(%a: tensor<4xf32>) -> tensor<4xf32> {

@@ -10,8 +10,9 @@ import subprocess
 
 import pytest
 
-from tests.cli.conftest import TRIAGE, Lab, rows
+from tests.cli.conftest import Lab, rows
 from tests.conftest import ROOT, Triage
+from tests.programs import TRIAGE
 
 # A command line, its exit code, and what its message says.
 MISTAKES = f"""

@@ -14,8 +14,9 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.cli.conftest import TRIAGE, Lab, rows
+from tests.cli.conftest import Lab, rows
 from tests.conftest import Asked, Triage
+from tests.programs import TRIAGE
 from triage.compilers.pasted_text import refuse_harmful_flags
 from triage.compilers.recipe_start import reported_revisions
 from triage.compilers.registry import recipe_starters

@@ -17,8 +17,9 @@ from contextlib import contextmanager
 import psutil
 import pytest
 
-from tests.cli.conftest import TRIAGE, Lab, rows
+from tests.cli.conftest import Lab, rows
 from tests.fake_releases import install
+from tests.programs import TRIAGE
 from tests.toolchains.hostile import http, serve_hostile
 from triage.cli.command import LiveBars
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.programs import PATIENCE, until, write_program
+from tests.programs import PATIENCE, TRIAGE, until, write_program
 
 #: Its input says what it does; `calls` beside its folder counts the compiles.
 COMPILER = """#!/bin/sh
@@ -100,14 +100,13 @@ class Lab:
 
     def client(self, words: list[str], executor: str = "") -> subprocess.Popen[str]:
         """Start a command that uses the cluster, or another executor."""
-        program = [sys.executable, "-c", "from triage.cli import main; main()"]
         environ = {
             **os.environ,
             "TRIAGE_HOME": str(self.folder / "home-client"),
             "TRIAGE_EXECUTOR": executor or f"dask:{self.address}",
         }
         return subprocess.Popen(
-            [*program, *words, "--format", "json"],
+            [*TRIAGE, *words, "--format", "json"],
             env=environ,
             cwd=self.folder,
             text=True,

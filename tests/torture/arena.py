@@ -10,7 +10,6 @@ import shlex
 import signal
 import sqlite3
 import subprocess
-import sys
 import time
 import zlib
 from collections.abc import Mapping
@@ -21,6 +20,8 @@ from random import Random
 from typing import Any
 
 import psutil
+
+from tests.programs import TRIAGE
 
 # Numbers and places that differ between two runs with the same answer.
 _VOLATILE = """
@@ -46,8 +47,7 @@ class Job:
 
     @property
     def command(self) -> list[str]:
-        program = [sys.executable, "-c", "from triage.cli import main; main()"]
-        return [*program, *self.line.split(), "--format", "json"]
+        return [*TRIAGE, *self.line.split(), "--format", "json"]
 
 
 @dataclass
