@@ -10,13 +10,11 @@ from enum import StrEnum
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Annotated
 
-from pydantic import StringConstraints
-
 from triage.attribute.result import Attribution
 from triage.bisect.result import Answer, Bisection
 from triage.model.case import Target
 from triage.model.execution import Stage
-from triage.model.fields import UNPRINTED, in_json
+from triage.model.fields import UNPRINTED, fits, in_json
 from triage.model.outcome import (
     Exit,
     Failure,
@@ -37,9 +35,10 @@ if TYPE_CHECKING:  # slow to import
 # A night may come from another machine: its paths name what a nightly writes, and
 # nothing else.
 _NAME = "[A-Za-z0-9_][A-Za-z0-9_.+-]*"
-LogPath = Annotated[str, StringConstraints(pattern=f"^logs/{_NAME}/{_NAME}\\.log$")]
-ReproducerPath = Annotated[str, StringConstraints(pattern=f"^reproducers/{_NAME}$")]
-IssuePath = Annotated[str, StringConstraints(pattern=f"^issues/{_NAME}\\.md$")]
+_ADVICE = "no nightly writes {text}."
+LogPath = Annotated[str, fits(rf"logs/{_NAME}/{_NAME}\.log", _ADVICE)]
+ReproducerPath = Annotated[str, fits(f"reproducers/{_NAME}", _ADVICE)]
+IssuePath = Annotated[str, fits(rf"issues/{_NAME}\.md", _ADVICE)]
 
 
 class CaseChangeKind(StrEnum):

@@ -11,12 +11,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
-from functools import cache
 from itertools import accumulate, pairwise
 from math import log
 from statistics import median
-
-from pydantic import TypeAdapter
 
 from triage.investigate.result import (
     NEW_FAILURES,
@@ -28,8 +25,9 @@ from triage.model.errors import BadInput
 from triage.model.fields import UNPRINTED, in_json
 from triage.model.outcome import FAILING, Failure, Status
 from triage.model.revision import Revision, ToolchainKind
-from triage.nightly.result import Night, night_bytes, parse_night
+from triage.nightly.result import PACKAGES, Night, night_bytes
 from triage.nightly.store import NightSummary
+from triage.recipes.document import schema_of
 from triage.recipes.values import parse_version
 
 _FLAKY_NIGHTS = 30  # in which changes make a case flaky
@@ -118,17 +116,12 @@ class NightRows:
     tracks: list[TrackRows]
 
 
-@cache
-def _adapter() -> TypeAdapter[list[TrackRows]]:
-    return TypeAdapter(list[TrackRows])
-
-
 def parse_rows(content: bytes) -> NightRows:
-    """Read what `rows_bytes` returned. Raises ValueError or BadInput for something
-    else.
-    """
-    night, rows = content.split(b"\n")
-    return NightRows(parse_night(night, "a night"), _adapter().validate_json(rows))
+    """Read what `rows_bytes` returned. Raises ValueError for something else."""
+    night, tracks = content.split(b"\n")
+    document = b'{"night": %b, "tracks": %b}' % (night, tracks)
+    rows: NightRows = schema_of(NightRows, *PACKAGES).validate_json(document)
+    return rows
 
 
 def rows_bytes(night: Night) -> bytes:
@@ -150,9 +143,10 @@ def rows_bytes(night: Night) -> bytes:
         tracks.setdefault(track, TrackRows(track)).cases[case.case] = row
     listed = [case for case in night.cases if case.change not in _UNLISTED]
     short = night_bytes(replace(night, cases=listed, planned=[]))
-    rows = _adapter().dump_json(
-        list(tracks.values()), by_alias=True, exclude_defaults=True
-    )
+    from pydantic import TypeAdapter  # slow to import
+
+    adapter = TypeAdapter(list[TrackRows])
+    rows = adapter.dump_json([*tracks.values()], by_alias=True, exclude_defaults=True)
     return b"\n".join((short, rows))
 
 

@@ -7,10 +7,9 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass, field
 from enum import StrEnum
-from functools import cache
 from typing import ClassVar, Final, Literal
 
-from pydantic import ConfigDict, TypeAdapter, ValidationError
+from pydantic_core import ValidationError
 
 from triage.bisect.result import Bisection
 from triage.execution.in_turn import Pace, Ratio
@@ -26,6 +25,7 @@ from triage.model.fields import in_json
 from triage.model.outcome import FAILING, Exit, Status, exit_without_answer
 from triage.model.revision import Revision, ToolchainKind
 from triage.nightly.store import BackendVerdict
+from triage.recipes.document import schema_of
 
 SCHEMA: Final = 6  # of the JSON of a night
 
@@ -90,7 +90,7 @@ class Night:
     """A night: a toolchain against a baseline. The JSON of `triage nightly`."""
 
     # in all parts of a night
-    __pydantic_config__: ClassVar = ConfigDict(allow_inf_nan=False)
+    __pydantic_config__: ClassVar = {"allow_inf_nan": False}
 
     schema: Literal[6]
     toolchain: Revision
@@ -241,16 +241,17 @@ class Night:
         return list(map(to_do_for_failure, self.clusters))
 
 
-@cache
-def _adapter() -> TypeAdapter[Night]:
-    return TypeAdapter(Night)
+PACKAGES = ("attribute", "bisect", "execution", "investigate", "reduce", "remedy")
+"""Those that define parts of a night, next to this one."""
 
 
 def night_bytes(night: Night) -> bytes:
     """Return a night as JSON without derived keys and without fields that have their
     defaults.
     """
-    return _adapter().dump_json(night, by_alias=True, exclude_defaults=True)
+    from pydantic import TypeAdapter  # slow to import
+
+    return TypeAdapter(Night).dump_json(night, by_alias=True, exclude_defaults=True)
 
 
 def parse_night(document: str | bytes, name: str) -> Night:
@@ -261,10 +262,11 @@ def parse_night(document: str | bytes, name: str) -> Night:
         BadInput: It is not a night, or another version of triage wrote it.
     """
     try:
-        return _adapter().validate_json(document)
+        night: Night = schema_of(Night, *PACKAGES).validate_json(document)
     except ValidationError as error:
         first = error.errors()[0]
         where = "".join(f"{part}: " for part in first["loc"])
         raise BadInput(
             f"{name} is not the JSON of a nightly: {where}{first['msg']}"
         ) from error
+    return night

@@ -19,7 +19,6 @@ import yaml
 from pydantic_core import ValidationError
 from yaml.reader import ReaderError
 
-import triage.model
 from triage.model.content import cached_in_file, read_bytes
 from triage.model.errors import BadFiles, Problem
 from triage.model.fields import Check, as_pairs, fits
@@ -36,7 +35,7 @@ Loc = tuple[str | int, ...]
 # Pydantic would read the metadata of all installed packages in search of its plugins.
 os.environ["PYDANTIC_DISABLE_PLUGINS"] = "__all__"
 MAX_BYTES = 1 << 20
-_FOLDERS = {Path(__file__).parent, Path(triage.model.__file__).parent}
+_PROGRAM = Path(__file__).parents[1]
 MAX_DEPTH = 40
 MAX_VALUES = 20_000
 
@@ -263,15 +262,17 @@ def validate_document(
 
 
 @cache
-def schema_of(kind: Any) -> SchemaValidator:
+def schema_of(kind: Any, *packages: str) -> SchemaValidator:
     """Return what checks values of a type, or reads them from JSON. That of a class is
     kept in a file: pydantic takes longer to make it than most commands to answer.
+    packages: besides the model and its own one, those that define parts of it.
     """
     if get_origin(kind) is not None:
         return _made_schema(kind)
     modules = [sys.modules[base.__module__] for base in kind.__mro__[:-1]]
     folders = {Path(str(module.__file__)).parent for module in modules}
-    files = [file for folder in folders | _FOLDERS for file in folder.glob("*.py")]
+    folders |= {_PROGRAM / package for package in ("model", "recipes", *packages)}
+    files = [file for folder in folders for file in folder.glob("*.py")]
     name = f"{kind.__module__}.{kind.__name__}"
     return cached_in_file(name, sorted(files), partial(_made_schema, kind))
 
