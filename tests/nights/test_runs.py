@@ -94,7 +94,7 @@ def test_a_failure_that_the_baseline_cannot_read_is_red_in_one_night(
     nightly: Nightly,
 ) -> None:
     nightly.write("crashes", "read-from-1", "breaks-1")
-    nightly.run(1)
+    assert "::error" in nightly.run(1, "--github")
     assert nightly.changes == {"crashes": "new-untested"}
     nightly.run(1)
     nightly.run(2)
