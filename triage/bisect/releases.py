@@ -341,7 +341,7 @@ def spread_releases(first: int, last: int, bounds: Iterable[int] = ()) -> list[i
     """Return the newest release, those 1, 2, 4, ... before it, the oldest, and what a
     recipe names.
 
-    >>> looked_at_first(0, 9, [3])
+    >>> spread_releases(0, 9, [3])
     [9, 8, 7, 5, 1, 0, 3]
     """
     steps = [last - (1 << power) for power in range((last - first).bit_length())]
