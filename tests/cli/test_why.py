@@ -85,6 +85,7 @@ def test_the_next_commands_reduce_and_name_the_commit(why: Lab) -> None:
 
 
 def test_the_releases_that_read_a_program_are_named(why: Lab) -> None:
+    assert len(why.json("toolchains install all")["toolchains"]) == 6
     why.recipe("old", "unreadable-4")
     shown = said(why, "old.yaml", 3)
     assert "cannot be tested on 1.4.0 to 1.5.0; passes on 1.0.0 to 1.3.0" in shown
