@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_origin
 
 import yaml
-from pydantic_core import ValidationError
+from pydantic_core import ValidationError, __version__
 from yaml.reader import ReaderError
 
 from triage.model.content import cached_in_file, read_bytes
@@ -273,7 +273,7 @@ def schema_of(kind: Any, *packages: str) -> SchemaValidator:
     folders = {Path(str(module.__file__)).parent for module in modules}
     folders |= {_PROGRAM / package for package in ("model", "recipes", *packages)}
     files = [file for folder in folders for file in folder.glob("*.py")]
-    name = f"{kind.__module__}.{kind.__name__}"
+    name = f"{kind.__module__}.{kind.__name__}.{__version__}"
     return cached_in_file(name, sorted(files), partial(_made_schema, kind))
 
 

@@ -240,6 +240,6 @@ def command_line(
     return shlex.join(words)
 
 
-def run_command_line(source: str, case: str, version: str) -> str | None:
+def command_to_run(source: str, case: str, version: str) -> str | None:
     """Return the command that runs a case, if there is one."""
     return command_line("run", source, case, {"-t": version})

@@ -34,7 +34,7 @@ from triage.report.elements import (
     plural,
     revision_text,
 )
-from triage.report.facts import baseline_text, known_facts, run_command_line
+from triage.report.facts import baseline_text, command_to_run, known_facts
 from triage.report.markdown import document_markdown
 
 if TYPE_CHECKING:  # a night needs none of it
@@ -171,7 +171,7 @@ def issue_document(
     if draft:
         steps = _program(draft, headline)
     elif cases:
-        line = run_command_line(
+        line = command_to_run(
             cases[0].source or cases[0].recipe, cases[0].case, new.name
         )
         steps = [Code(line, "sh")] if line else []

@@ -31,11 +31,11 @@ from triage.report.elements import plural
 from triage.report.facts import (
     came_span,
     command_line,
+    command_to_run,
     issue_span,
     known_facts,
     life_facts,
     range_span,
-    run_command_line,
 )
 from triage.report.html import fragment, html_templates, inline_markup
 from triage.report.issue import issue_markdown, night_issue
@@ -92,7 +92,7 @@ def build_site(store: NightStore, out: Path, tracks: str = "*") -> dict[str, Any
         came_span=came_span,
         range_span=range_span,
         times_text=times_text,
-        run_command_line=run_command_line,
+        command_to_run=command_to_run,
         failure_command=failure_command,
     )
     with disk_errors(f"write {out}"):
@@ -141,7 +141,7 @@ def _pages(
                 "title": case.case,
                 "case": case,
                 "lives": [life for life in lives if case in life.cases],
-                "command": run_command_line(case.source, case.case, version),
+                "command": command_to_run(case.source, case.case, version),
                 "blocks": [runs_table(case.runs[::-1])],
                 "logs": logs[case],
             },
