@@ -156,7 +156,7 @@ def test_a_nightly_stores_its_night_and_the_page_shows_its_log(
 ) -> None:
     recipe = command_recipe(tmp_path, "c", "fine")
     # the last line is one for triage
-    lines = 'echo broken badly\necho \'triage: {"metrics": {"a": 1}}\'\nexit 1'
+    lines = 'echo fine >&2\necho broken badly\necho \'triage: {"metrics": {"a": 1}}\'\nexit 1'
     bad, good = tmp_path / "bad", install(tmp_path / "good", 0)
     write_program(bad / "tools" / "iree-compile", f"#!/bin/sh\n{lines}\n")
     ends = ("-t", f"path:{bad}", "-b", f"path:{good}")
