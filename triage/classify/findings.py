@@ -76,10 +76,7 @@ class Findings:
         else:
             # one that says no more than its class comes last
             findings.sort(
-                key=lambda finding: (
-                    finding.rule.rank,
-                    finding.signature == finding.rule.name,
-                )
+                key=lambda item: (item.rule.rank, item.signature == item.rule.name)
             )
             causes = findings[:1]
         if self.first_pass and all(cause.rule.is_unexplained for cause in causes):

@@ -134,11 +134,10 @@ class DaskCluster:
         try:
             if device:
                 _check_device(client, device)
-            content = path.read_bytes()
-            arguments = case, content, rev, task.variant, task.naming, task.keys
+            values = case, path.read_bytes(), rev, task.variant, task.naming, task.keys
             future = client.submit(
                 _compile_on_worker,
-                *arguments,
+                *values,
                 pure=False,
                 resources={device: 1.0} if device else {},
             )

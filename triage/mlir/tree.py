@@ -157,7 +157,7 @@ class Module:
         return results + [value for block in self.blocks() for value in block.arguments]
 
 
-def update_function_type(function: Operation) -> None:
+def retype_function(function: Operation) -> None:
     """Derive a function's type from its arguments and what it returns, after a change
     of them.
     """

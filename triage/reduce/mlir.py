@@ -25,12 +25,7 @@ from triage.mlir import (
     parse_module,
     print_module,
 )
-from triage.mlir.tree import (
-    CANONICALIZE,
-    free_values,
-    replace_results,
-    update_function_type,
-)
+from triage.mlir.tree import CANONICALIZE, free_values, replace_results, retype_function
 from triage.model.case import Case
 from triage.model.execution import Stage
 from triage.model.outcome import Failure
@@ -398,7 +393,7 @@ def _with_halved(
         value.type = _with_smaller(value.type, _SHAPE, smaller)
     for operation in module.walk():
         if operation.attribute("function_type"):
-            update_function_type(operation)
+            retype_function(operation)
         for holder in (operation.properties, operation.attributes):
             literal, typed, __ = holder.get("value", "").rpartition(" : ")
             if operation.name == "arith.constant" and "dense" in literal and typed:

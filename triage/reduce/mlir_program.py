@@ -19,8 +19,8 @@ from triage.mlir.tree import (
     arguments_of,
     array_elements,
     free_values,
+    retype_function,
     symbols,
-    update_function_type,
 )
 from triage.reduce.problem import Entry, Program
 
@@ -221,7 +221,7 @@ def cut(
     body.arguments = [new[value] for value in arguments]
     body.operations = [*(new[operation] for operation in remaining), end]
     end.operands = [new[value] for value in returned]
-    update_function_type(smaller)
+    retype_function(smaller)
     _keep_symbols_of(module, smaller)
     return replace(program, module=module)
 

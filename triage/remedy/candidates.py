@@ -29,7 +29,7 @@ from triage.mlir import (
     parse_module,
     print_module,
 )
-from triage.mlir.tree import CANONICALIZE, arguments_of, symbols, update_function_type
+from triage.mlir.tree import CANONICALIZE, arguments_of, retype_function, symbols
 from triage.model.case import Case, Flag, Input, InputKind
 from triage.model.outcome import Failure, Probe
 from triage.model.revision import Toolchain
@@ -315,7 +315,7 @@ def _set_static_arguments(module: Module, size: int, others: Mapping[str, int]) 
                 # as they are.
                 cast = Operation("tensor.cast", [static], [argument])
                 block.operations.insert(0, cast)
-        update_function_type(function)
+        retype_function(function)
 
 
 def _functions_never_called(module: Module) -> list[Operation]:

@@ -48,11 +48,7 @@ _FIRST = Version("3.0")
 _PHASES = ("ttir", "ttgir", "llir", "ptx", "cubin", "amdgcn", "hsaco")
 # The chips for which 3.1.0 to 3.9.0 compile a small kernel.
 _LIBRARY = "triton/_C/libtriton*.so"
-_LIBRARY_PATTERNS = (
-    _LIBRARY,
-    f"lib/python3*/site-packages/{_LIBRARY}",
-    f"python/{_LIBRARY}",
-)
+_LIBRARIES = (_LIBRARY, f"lib/python3*/site-packages/{_LIBRARY}", f"python/{_LIBRARY}")
 _VERSION = re.compile(r"^__version__\s*=\s*['\"]([^'\"]+)", re.MULTILINE)
 _WHEEL = re.compile(r"(?:pytorch_)?triton(?:_nightly)?-([^-]+)\.dist-info")
 _PYTHON_TAG = re.compile(r"^Tag: cp3(\d+)-", re.MULTILINE)
@@ -171,7 +167,7 @@ class Triton(Compiler):
             if root.match("libtriton*.so"):
                 return root.absolute()
             return None
-        for pattern in _LIBRARY_PATTERNS:
+        for pattern in _LIBRARIES:
             for library in sorted(root.glob(pattern)):
                 return library.absolute()
         return None
