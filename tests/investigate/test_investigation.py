@@ -162,7 +162,7 @@ def test_what_a_budget_leaves_has_a_draft_and_the_line_that_does_it(
     with_releases: None, investigate: Investigate, workplace: Path, out: Path
 ) -> None:
     program = write_case(workplace / "cases", "breaks", "breaks-3").with_suffix(".mlir")
-    report = investigate(f"{NIGHTLY} --budget 0.001s")
+    report = investigate(f"{NIGHTLY} --budget 0.000001s")
     [cluster] = report["clusters"]
     steps = ["bisect", "narrow", "confirm", "attribute", "remedy", "reduce"]
     assert statuses(cluster) == dict.fromkeys(steps, "left")
@@ -174,7 +174,7 @@ def test_what_a_budget_leaves_has_a_draft_and_the_line_that_does_it(
     issue = (out / cluster["issue"]).read_text()
     for part in (text, "iree-compile", " input.mlir ", "286720 bytes"):
         assert part in issue
-    assert report["investigation"]["budget_seconds"] == 0.001
+    assert report["investigation"]["budget_seconds"] == 0.000001
     assert not report["partial"]
     line = report["investigation"]["command"].partition(" --budget")[0]
     [cluster] = investigate(line.removeprefix("triage "))["clusters"]
