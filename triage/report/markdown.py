@@ -76,8 +76,9 @@ def _block_markdown(part: doc.Block) -> str:
         case doc.Code(text, language):
             return fenced(text, language)
         case doc.Details(summary, inner):
+            one_line = " ".join(portable(summary).split())
             shown_summary = re.sub(
-                r"(?<!&)[@#](?=\w)", r"\g<0>&#8203;", str(escape(portable(summary)))
+                r"(?<!&)[@#](?=\w)", r"\g<0>&#8203;", str(escape(one_line))
             )
             return (
                 f"<details><summary>{shown_summary}</summary>\n\n"
