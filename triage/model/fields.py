@@ -53,6 +53,8 @@ class Check:
     """The type in the file (default: that of the value)."""
     is_first: bool = False
     """Whether it runs before the type in front of it checks the value, not after."""
+    for_editors: Mapping[str, object] = field(default_factory=dict)
+    """What the JSON schema of the type says besides."""
 
     def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
         """Return how pydantic reads the type in front of it."""
@@ -65,7 +67,9 @@ class Check:
                 json_schema_input_schema=handler.generate_schema(self.reads),
             )
         read = handler.generate_schema(self.reads) if self.reads else handler(source)
-        return core_schema.with_info_after_validator_function(self.run, read)
+        return core_schema.with_info_after_validator_function(
+            self.run, read, metadata={"pydantic_js_updates": self.for_editors}
+        )
 
 
 def file_key(
@@ -202,7 +206,7 @@ DeviceCount = Annotated[
 ]
 Duration = Annotated[float, Check(_duration, reads=str)]
 Size = Annotated[int, Check(_size, reads=str)]
-NOT_EMPTY = Check(_not_empty)
+NOT_EMPTY = Check(_not_empty, for_editors={"minItems": 1})
 Release = Annotated[
     Text,
     fits(
