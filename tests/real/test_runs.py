@@ -227,7 +227,7 @@ def test_an_interrupted_measurement_prints_what_is_known(programs: Path) -> None
     recipe = write_recipe(
         programs,
         "scale",
-        "scale",
+        "scale.mlir",
         bench=[{"function": "scale", "inputs": ["4xf32"] * 2}],
     )
     words = ("bench", recipe, "-t", "3.11.0", "-t", "3.13.0", "--format", "json")
