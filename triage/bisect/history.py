@@ -4,6 +4,7 @@ what stored probes say without any.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby, pairwise
@@ -113,7 +114,7 @@ def histories(
 
     Known results, the ends and the releases that a recipe names come first. Two
     neighbours among them that differ hide a change, which halving narrows down. Two
-    that agree may hide a short window.
+    that agree may hide a short window, which is searched where other cases change.
     """
     requests = [BisectRequest(engine, case) for case in cases]
     lines = {request.case.name: release_line(request, refs) for request in requests}
@@ -134,8 +135,33 @@ def histories(
             (index, name)
             for name, line in lines.items()
             for index in line.gap_middles()
-        ]
+        ] or _where_others_change(lines)
     return tuple(_history_of(line) for line in lines.values())
+
+
+def _where_others_change(lines: Mapping[str, Line]) -> list[tuple[int, str]]:
+    """Return the release next to most changes, for each case that was not probed there:
+    a broken release is seldom broken for one case only. Nothing once half of all cases
+    and releases would be probed.
+    """
+    room = sum(
+        len(line.candidates) / 2 - len(line.last_outcomes) for line in lines.values()
+    )
+    counts = Counter(
+        index
+        for line in lines.values()
+        for pair in line.differing_neighbours
+        for index in pair
+    )
+    for index, _ in counts.most_common():
+        missing = [
+            (index, name)
+            for name, line in lines.items()
+            if index not in line.last_outcomes
+        ]
+        if missing:
+            return missing if len(missing) <= room else []
+    return []
 
 
 def _history_of(line: Line) -> History:

@@ -232,19 +232,20 @@ class Line:
             self.probe(dict.fromkeys(new, 1))
             wanted = self.gap_middles()
 
-    def gap_middles(self) -> list[int]:
-        """Return the middle of every gap whose ends differ in their status or in the
-        class of their failure.
-        """
+    @property
+    def differing_neighbours(self) -> list[tuple[int, int]]:
+        """The probed neighbours whose status or class of failure differs."""
         states = {
             index: _class_or_status(outcome)
             for index, outcome in self.last_outcomes.items()
         }
-        return [
-            (low + high) // 2
-            for low, high in pairwise(states)
-            if high - low > 1 and states[low] != states[high]
-        ]
+        pairs = pairwise(states)
+        return [(low, high) for low, high in pairs if states[low] != states[high]]
+
+    def gap_middles(self) -> list[int]:
+        """Return the middle of every gap in which a change is hidden."""
+        pairs = self.differing_neighbours
+        return [(low + high) // 2 for low, high in pairs if high - low > 1]
 
     def _stop_without_compilers(self) -> None:
         """Stop if no compiler between the ends could be obtained so far."""
