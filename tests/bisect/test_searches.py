@@ -244,3 +244,12 @@ def test_histories_report_true_changes_and_use_known_results(
     asked = [*map(key, engine.asked)]
     assert len(asked) == len(set(asked))
     assert stored <= set(asked)
+
+
+def test_a_short_window_is_found_where_another_case_changes() -> None:
+    patterns = {"window": "PPPPPFPPPPPPPPPP", "broken": "PPPPPFFFFFFFFFFF"}
+    engine: Any = HistoryEngine(patterns)
+    engine.cached_probe = lambda job: None
+    answer = histories(engine, [*map(case_named, patterns)], engine.releases("iree"))
+    assert [len(history.changes) for history in answer] == [2, 1]
+    assert len(engine.asked) <= 16  # of 32
