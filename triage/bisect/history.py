@@ -144,9 +144,7 @@ def _where_others_change(lines: Mapping[str, Line]) -> list[tuple[int, str]]:
     a broken release is seldom broken for one case only. Nothing once half of all cases
     and releases would be probed.
     """
-    room = sum(
-        len(line.candidates) / 2 - len(line.last_outcomes) for line in lines.values()
-    )
+    room = sum(len(line) / 2 - len(line.last_outcomes) for line in lines.values())
     counts = Counter(
         index
         for line in lines.values()
@@ -159,8 +157,8 @@ def _where_others_change(lines: Mapping[str, Line]) -> list[tuple[int, str]]:
             for name, line in lines.items()
             if index not in line.last_outcomes
         ]
-        if missing:
-            return missing if len(missing) <= room else []
+        if 0 < len(missing) <= room:
+            return missing
     return []
 
 

@@ -239,13 +239,17 @@ class Line:
             index: _class_or_status(outcome)
             for index, outcome in self.last_outcomes.items()
         }
-        pairs = pairwise(states)
-        return [(low, high) for low, high in pairs if states[low] != states[high]]
+        return [
+            (low, high) for low, high in pairwise(states) if states[low] != states[high]
+        ]
 
     def gap_middles(self) -> list[int]:
         """Return the middle of every gap in which a change is hidden."""
-        pairs = self.differing_neighbours
-        return [(low + high) // 2 for low, high in pairs if high - low > 1]
+        return [
+            (low + high) // 2
+            for low, high in self.differing_neighbours
+            if high - low > 1
+        ]
 
     def _stop_without_compilers(self) -> None:
         """Stop if no compiler between the ends could be obtained so far."""
