@@ -161,7 +161,7 @@ def start_ratios(rounds: int = 5) -> Iterator[Ratio]:
         log = place / "line.log"
         log.write_bytes(DENSE % (1, 3, 4))
         for what, words, limit in (
-            ("ten known results", ("run", place / "ten"), 6.0),
+            ("ten known results", ("run", place / "ten"), 4.5),
             ("classify one line", ("classify", log), 3.5),
         ):
             # the first one is not yet known
