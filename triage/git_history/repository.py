@@ -38,12 +38,9 @@ _SETTINGS = shlex.split(
 _ENV = {"LC_ALL": "C.UTF-8", "GIT_TERMINAL_PROMPT": "0", "GIT_NO_REPLACE_OBJECTS": "1"}
 # The commands that read a clone, with the options that keep drivers from starting.
 _READING = {
-    "cat-file": "",
     "config": "",
     "for-each-ref": "",
-    "grep": "--no-textconv",
     "log": "--no-ext-diff --no-textconv",
-    "ls-tree": "",
     "merge-base": "",
     "remote": "",
     "rev-list": "",
