@@ -56,13 +56,12 @@ from triage.model.outcome import MACHINE_CAUSES, Cause, NoAnswer, Passed, Probe
 from triage.model.revision import Toolchain
 from triage.processes.process import StopSignal, run
 from triage.toolchains.home import (
-    Home,
     Progress,
     disk_errors,
     is_intact,
     lock_file,
     open_home,
-    remove_tree,
+    remove_leftovers,
     temporary_folder,
 )
 from triage.toolchains.registry import ToolchainRegistry
@@ -349,23 +348,6 @@ class Engine:
             return probe
         return self._store(task, self.make(task, stop, on_output))
 
-    def last_execution(
-        self, case: Case, toolchain: Toolchain
-    ) -> tuple[Task, Execution] | None:
-        """Return the task of a case, and the recorded execution of the last stage that
-        it reached; None if there is no record.
-        """
-        try:
-            task = plan_task(self, case, toolchain)
-        except NoTask:
-            return None
-        execution, *ran = self.cache.find_all(*task.keys)
-        if execution and execution.ok and ran:
-            execution = ran[0] or execution
-        if execution:
-            return (task, execution)
-        return None
-
     # What makes a task here
 
     @contextmanager
@@ -500,7 +482,7 @@ def open_engine(
     with ExitStack() as opened:
         # a file system without locks, or a home that cannot be written
         with suppress(OSError):
-            _remove_leftovers(home, stop)
+            remove_leftovers(home, stop)
             opened.enter_context(lock_file(home.use_lock, fcntl.LOCK_SH, stop))
         cache = ResultCache(home.results_database, warn, fresh=fresh)
         opened.callback(cache.close)
@@ -514,14 +496,3 @@ def open_engine(
         except BaseException:
             stop.set()
             raise
-
-
-def _remove_leftovers(home: Home, stop: threading.Event) -> None:
-    """Remove the folders in which killed processes compiled, if no other one uses the
-    home: other containers that share it see locks, and no processes.
-    """
-    with (
-        suppress(BlockingIOError),
-        lock_file(home.use_lock, fcntl.LOCK_EX | fcntl.LOCK_NB, stop),
-    ):
-        remove_tree(home.scratch)

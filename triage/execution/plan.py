@@ -31,6 +31,7 @@ from triage.execution.task import AnyOf, PassNaming, Prepared, RunTask, Task
 from triage.model.case import Case, Flag, Library, Reference, RunSpec
 from triage.model.content import cached_sha256, file_sha256
 from triage.model.errors import EnvironmentFailure, TriageError
+from triage.model.execution import Execution
 from triage.model.outcome import Cause, Failed, NoAnswer, Passed, Probe
 from triage.model.revision import Toolchain
 from triage.processes.containment import COMPILE_PATH, assignments
@@ -76,6 +77,24 @@ def plan_task(engine: Engine, case: Case, toolchain: Toolchain) -> Task:
             run = error.outcome
     inputs = (prepared, invocation, reads, content, state)
     return Task(case, toolchain, compiler, *inputs, run)
+
+
+def last_execution(
+    engine: Engine, case: Case, toolchain: Toolchain
+) -> tuple[Task, Execution] | None:
+    """Return the task of a case, and the recorded execution of the last stage that
+    it reached; None if there is no record.
+    """
+    try:
+        task = plan_task(engine, case, toolchain)
+    except NoTask:
+        return None
+    execution, *ran = engine.cache.find_all(*task.keys)
+    if execution and execution.ok and ran:
+        execution = ran[0] or execution
+    if execution:
+        return (task, execution)
+    return None
 
 
 def input_hash(inputs: Inputs, case: Case, toolchain: Toolchain) -> str:

@@ -20,7 +20,7 @@ from triage.compilers.registry import family_title
 from triage.execution.benchmark import Benchmark
 from triage.execution.engine import Engine
 from triage.execution.in_turn import Pace
-from triage.execution.plan import input_hash
+from triage.execution.plan import input_hash, last_execution
 from triage.execution.task import ProbeJob
 from triage.investigate.result import CaseResult, InvestigationSummary, text_id
 from triage.model.case import Case
@@ -189,7 +189,7 @@ class NightRun:
             if result.log or result.status not in FAILING:
                 continue
             toolchain = self.engine.registry.obtain(self.toolchain)
-            recorded = self.engine.last_execution(self.cases_by_name[name], toolchain)
+            recorded = last_execution(self.engine, self.cases_by_name[name], toolchain)
             if recorded is None:
                 continue
             _, execution = recorded

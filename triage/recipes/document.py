@@ -263,28 +263,32 @@ def validate_document(
 
 @cache
 def schema_of(kind: Any, *packages: str) -> SchemaValidator:
-    """Return what checks values of a type, or reads them from JSON. That of a class is
-    kept in a file: pydantic takes longer to make it than most commands to answer.
-    packages: besides the model and its own one, those that define parts of it.
+    """Return pydantic's validator of a type. That of a class is stored in a file,
+    because building it takes longer than most commands.
+
+    Args:
+        kind: The type.
+        packages: The packages of triage that define its parts, besides its own one,
+            `model` and `recipes`.
     """
     if get_origin(kind) is not None:
-        return _made_schema(kind)
+        return _build_schema(kind)
     modules = [sys.modules[base.__module__] for base in kind.__mro__[:-1]]
     folders = {Path(str(module.__file__)).parent for module in modules}
     folders |= {_PROGRAM / package for package in ("model", "recipes", *packages)}
     files = [file for folder in folders for file in folder.glob("*.py")]
     name = f"{kind.__module__}.{kind.__name__}.{__version__}"
-    return cached_in_file(name, sorted(files), partial(_made_schema, kind))
+    return cached_in_file(name, sorted(files), partial(_build_schema, kind))
 
 
-def _made_schema(kind: Any) -> SchemaValidator:
+def _build_schema(kind: Any) -> SchemaValidator:
     from pydantic_core import SchemaValidator
 
     return SchemaValidator(_without_metadata(_adapter(kind).core_schema))
 
 
 def _without_metadata(schema: Any) -> Any:
-    """Return a schema without what only editors need, which cannot be kept."""
+    """Return a schema without what only editors need, which cannot be pickled."""
     if isinstance(schema, list):
         return list(map(_without_metadata, schema))
     if not isinstance(schema, dict):

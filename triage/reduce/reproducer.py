@@ -29,6 +29,7 @@ from triage.compilers.repro_script import (
 )
 from triage.execution.engine import Engine
 from triage.execution.judge import result_of
+from triage.execution.plan import last_execution
 from triage.execution.task import ProbeJob, RunTask, Task
 from triage.model.case import Case, Expectation, RunSpec
 from triage.model.content import read_bytes
@@ -111,7 +112,7 @@ def reproducer_of(
     case = reduction.probes[0].case
     small = reduction.small
     good = reduction.good
-    recorded = engine.last_execution(case, engine.registry.obtain(bad))
+    recorded = last_execution(engine, case, engine.registry.obtain(bad))
     assert recorded  # it was probed
     task, execution = recorded
     compiled = task.prepared.path
@@ -202,7 +203,7 @@ def original_draft(engine: Engine, case: Case, bad: ToolchainRef) -> IssueDraft 
     probe = engine.cached_probe(ProbeJob(case, bad))
     if probe is None or not isinstance(probe.outcome, Failed):
         return None
-    if engine.last_execution(case, engine.registry.obtain(bad)) is None:
+    if last_execution(engine, case, engine.registry.obtain(bad)) is None:
         return None
     return draft_of(reproducer_of(engine, Reduction(case, probes=(probe,)), bad))
 

@@ -465,3 +465,14 @@ def _bytes_below(folder: Path) -> int:
             with suppress(OSError):  # removed meanwhile
                 total += (Path(parent) / name).lstat().st_size
     return total
+
+
+def remove_leftovers(home: Home, stop: threading.Event) -> None:
+    """Remove the folders in which killed processes compiled, if no other one uses the
+    home: other containers that share it see locks, and no processes.
+    """
+    with (
+        suppress(BlockingIOError),
+        lock_file(home.use_lock, fcntl.LOCK_EX | fcntl.LOCK_NB, stop),
+    ):
+        remove_tree(home.scratch)
