@@ -29,31 +29,21 @@ MANIFEST = "toolchain.json"
 _LOCK_TICK = 0.02  # seconds between attempts to lock a file
 
 
-@dataclass(frozen=True)
 class Home:
     """The folders and files of `TRIAGE_HOME`."""
 
-    path: Path
-
-    @property
-    def toolchains(self) -> Path:
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.toolchains = path / "toolchains"
         """Installed toolchains."""
-        return self.path / "toolchains"
-
-    @property
-    def builders(self) -> Path:
+        self.builders = path / "builders"
         """Private clones in which commits are built, with their build folders."""
-        return self.path / "builders"
-
-    @property
-    def results_database(self) -> Path:
+        self.results_database = path / "evidence.db"
         """The result cache."""
-        return self.path / "evidence.db"
-
-    @property
-    def scratch(self) -> Path:
+        self.scratch = path / "scratch"
         """Folders of processes that run now."""
-        return self.path / "scratch"
+        self.use_lock = path / "kept.lock"
+        """All commands that use kept files hold this lock together."""
 
     def stored(self, kind: str, key: str) -> bytes | None:
         """Return the text of a key in a small cache, if there is one."""
@@ -70,11 +60,6 @@ class Home:
     def _state_path(self, kind: str, key: str) -> Path:
         name = blake2b(key.encode("utf-8", "replace"), digest_size=12).hexdigest()
         return self.path / "state" / kind / name
-
-    @property
-    def use_lock(self) -> Path:
-        """All commands that use kept files hold this lock together."""
-        return self.path / "kept.lock"
 
     def folder(self, kind: KeptKind) -> Path:
         """Return the folder of kept files of one kind."""
