@@ -275,14 +275,14 @@ class Runner(ABC):
         return [folder / f"{index}{value_suffix(type_)}" for index, type_ in types]
 
 
+@dataclass(frozen=True)
 class WorkerRunner(Runner):
     """Runs programs with the script `worker`, which the toolchain's Python starts as
     `WORKER run --module=...`; see `xla/worker.py`.
     """
 
-    def __init__(self, worker: Path, *unoptimised: str) -> None:
-        self.worker = worker
-        self.unoptimised = unoptimised
+    worker: Path
+    unoptimised: tuple[str, ...] = ()
 
     def program(self, root: Path, *, measured: bool) -> Path | None:
         """Return the interpreter that runs the worker."""

@@ -47,7 +47,7 @@ class OnnxRuntime(Compiler):
         sections=("run",),
         keys=RunnableRecipe,
     )
-    run = WorkerRunner(WORKER, "--optimize=DISABLE_ALL")
+    run = WorkerRunner(WORKER, ("--optimize=DISABLE_ALL",))
 
     def locate(self, root: Path) -> Path | None:
         python = root if root.is_file() else root / "bin" / "python"

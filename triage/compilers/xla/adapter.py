@@ -176,7 +176,7 @@ class Xla(Compiler):
         keys=XlaRecipe,
     )
     uses_processor = True
-    run = XlaRunner(_WORKER, "--xla_backend_optimization_level=0")
+    run = XlaRunner(_WORKER, ("--xla_backend_optimization_level=0",))
     passes = IrPrinter(("--print-passes",), ("--name-pass",))
     folders = "a virtual environment holds the packages `jaxlib` and `jax`"
     generator = ("-I",)
