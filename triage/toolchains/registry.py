@@ -9,7 +9,7 @@ import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,7 +19,6 @@ from packaging.version import Version
 from triage.compilers.base import Compiler, Description, Needs
 from triage.compilers.interpreters import installs_of
 from triage.model.errors import BadInput, EnvironmentFailure, Unobtainable
-from triage.model.fields import as_json
 from triage.model.revision import FamilyRef, Revision, Toolchain, ToolchainKind
 from triage.processes.sealing import Seal
 from triage.recipes.document import schema_of
@@ -423,7 +422,7 @@ class ToolchainRegistry:
             with suppress(ValueError):  # of another version of triage
                 return identity, schema_of(Description).validate_json(stored)
         description = compiler.describe(program, Seal(readable_paths(needs)))
-        text = json.dumps(as_json(description))
+        text = json.dumps(asdict(description), default=list)
         self.home.store("capabilities", key, text.encode())
         return identity, description
 
