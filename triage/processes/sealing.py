@@ -141,23 +141,19 @@ def call_restricted(seal: Seal | None, action: Callable[[], T]) -> T:
 
     Raises OSError if the system cannot seal; what the action raises.
     """
-
-    def act() -> T:
-        if seal:
-            _restrict_thread(seal)
-        else:
-            with suppress(OSError):  # a sandbox may forbid it
-                _filter_calls("mark")
-        return action()
-
     from concurrent.futures import ThreadPoolExecutor  # slow to import
 
     with ThreadPoolExecutor(1) as thread:
-        return thread.submit(act).result()
+        thread.submit(_restrict_thread, seal).result()
+        return thread.submit(action).result()
 
 
-def _restrict_thread(seal: Seal) -> None:
-    """Take the limits of a seal, for ever."""
+def _restrict_thread(seal: Seal | None) -> None:
+    """Take the limits of a seal, for ever. Without one, only the mark is kept."""
+    if seal is None:
+        with suppress(OSError):  # a sandbox may forbid it
+            _filter_calls("mark")
+        return
     if not can_seal():
         raise OSError(errno.ENOSYS, "the kernel has no Landlock")
     version = landlock_version()
