@@ -12,7 +12,7 @@ import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import IO, Protocol
@@ -78,29 +78,29 @@ def interrupt_all() -> None:
     StopWatch._interruptions += 1  # noqa: SLF001 - of this module
 
 
+@dataclass
 class Capture:
     """Keeps the first and the last bytes of a stream, and counts those it drops."""
 
-    def __init__(self, size: int) -> None:
-        """Keep this many bytes, half of them of the beginning."""
-        self._half = max(1, size // 2)
-        self._head = bytearray()
-        self._tail = bytearray()
-        self._written = 0
+    half: int
+    """How many bytes are kept of the beginning, and as many of the end."""
+    _head: bytearray = field(default_factory=bytearray)
+    _tail: bytearray = field(default_factory=bytearray)
+    _written: int = 0
 
     def write(self, data: bytes) -> None:
         """Take the next bytes of the stream."""
         self._written += len(data)
-        room = self._half - len(self._head)
+        room = self.half - len(self._head)
         self._head += data[:room]
         self._tail += data[room:]
         # not at every write, so that many small writes take linear time
-        if len(self._tail) > 2 * self._half:
-            del self._tail[: -self._half]
+        if len(self._tail) > 2 * self.half:
+            del self._tail[: -self.half]
 
     def captured(self) -> Captured:
         """Return what was kept as text. Invalid characters are replaced."""
-        del self._tail[: -self._half]
+        del self._tail[: -self.half]
         head = self._head
         tail = self._tail
         dropped = self._written - len(head) - len(tail)
@@ -159,8 +159,8 @@ def run(
     most_used = UNLIMITED
     if limits.output != UNLIMITED:  # what is there before does not count
         most_used = _used_bytes(cwd, limits.output) + limits.output
-    stdout = Capture(kept_bytes)
-    stderr = Capture(kept_bytes)
+    stdout = Capture(kept_bytes // 2)
+    stderr = Capture(kept_bytes // 2)
     disable_address_randomisation()
     started = time.monotonic()
     with ExitStack() as stack:
