@@ -13,6 +13,7 @@ from triage.model.content import Address
 from triage.model.execution import Limits, Stage
 from triage.model.fields import (
     REQUIRED,
+    Check,
     DeviceCount,
     FlagText,
     Issue,
@@ -148,7 +149,7 @@ ElementType = Annotated[
 _Tolerance = Annotated[float, between(0, inf, "a tolerance is zero or more.")]
 Tolerances = Annotated[
     tuple[tuple[str, float], ...],
-    as_pairs(dict[ElementType, _Tolerance]),
+    Check(as_pairs, dict[ElementType, _Tolerance]),
 ]
 
 

@@ -130,12 +130,8 @@ def _call(method: str, text: str, info: Any) -> Any:
     return text
 
 
-def as_pairs(reads: Any) -> Check:
-    """Return a check that makes pairs of a mapping of this type."""
-    return Check(_pairs, reads)
-
-
-def _pairs(values: Mapping[str, T], _: object) -> tuple[tuple[str, T], ...]:
+def as_pairs(values: Mapping[str, T], _: object) -> tuple[tuple[str, T], ...]:
+    """Make pairs of a mapping."""
     return tuple(values.items())
 
 

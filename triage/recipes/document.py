@@ -226,7 +226,7 @@ _Name = Annotated[str, fits(r"(?!TMPDIR$)[A-Za-z_][A-Za-z0-9_]*", _NAME_ADVICE)]
 _VARIABLES = Check(_as_mapping, list[_Name] | dict[_Name, str], is_first=True)
 Variables = Annotated[
     tuple[tuple[str, str | None], ...],
-    as_pairs(Annotated[dict[_Name, str | None], _VARIABLES]),
+    Check(as_pairs, Annotated[dict[_Name, str | None], _VARIABLES]),
 ]
 """Environment variables with their values: in a file a list of names to pass on, whose
 values are None, or a mapping of names to values.

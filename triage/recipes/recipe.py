@@ -200,7 +200,7 @@ _KEY_ADVICE = (
     "letter, such as dtype."
 )
 _Key = Annotated[str, fits("[A-Za-z][A-Za-z0-9_-]*", _KEY_ADVICE)]
-_Args = Annotated[tuple[tuple[str, str], ...], as_pairs(dict[_Key, str])]
+_Args = Annotated[tuple[tuple[str, str], ...], Check(as_pairs, dict[_Key, str])]
 _CHOICE_ADVICE = (
     '"{text}" cannot be part of a case name: remove commas, brackets, line breaks and '
     "outer spaces."
