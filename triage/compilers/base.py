@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from triage.compilers.interpreters import base_interpreter, editable_sources
 from triage.compilers.invocation import Invocation, IrPrinter, MlirTools, Runner
 from triage.model.case import Case, CaseSpec, Reference, RunSpec
-from triage.model.fields import UNPRINTED, in_json, key
+from triage.model.fields import UNPRINTED, in_json
 from triage.model.outcome import NoAnswer
 from triage.model.revision import Capabilities, FamilyRef, Toolchain
 from triage.processes.sealing import Seal
@@ -241,7 +241,7 @@ class LintedCase:
     """The recipe of a generated program."""
     findings: tuple[LintFinding, ...] = field(metadata=UNPRINTED)
     devices: tuple[ProgramDevice, ...] = field(metadata=UNPRINTED)
-    flags: tuple[str, ...] = field(metadata=key("suggested_flags"))
+    suggested_flags: tuple[str, ...]
     """Options that fix findings."""
     graph: str = field(metadata=UNPRINTED)
     """The program as a Mermaid flowchart."""

@@ -65,7 +65,9 @@ class LintResult:
         """The options that fix findings. Empty if cases need different ones; each case
         has its own.
         """
-        wanted = {linted.flags for linted in self.cases if linted.flags}
+        wanted = {
+            linted.suggested_flags for linted in self.cases if linted.suggested_flags
+        }
         if len(wanted) == 1:
             return list(wanted.pop())
         return []
@@ -194,7 +196,7 @@ def _with_measured_limit(
     if failure is None or failure.failure_class not in linter.solver_failures:
         reason = failure.headline if failure else outcome.reason
         return replace(report, notes=(f"solver iterations are not measured: {reason}",))
-    flags = report.flags
+    flags = report.suggested_flags
     option = linter.solver_option(toolchain)
     text = f"{failure.headline} on {toolchain.revision.name}"
     if option:
@@ -223,7 +225,7 @@ def _with_measured_limit(
         else:
             text += f", also with {_MAX_ITERATIONS} iterations"
     finding = LintFinding(_SOLVER_RULE, Severity.ERROR, text)
-    return replace(report, findings=(*report.findings, finding), flags=flags)
+    return replace(report, findings=(*report.findings, finding), suggested_flags=flags)
 
 
 def smallest_working(

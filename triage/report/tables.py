@@ -371,6 +371,6 @@ def _lint_rows(linted: LintedCase) -> Iterator[Fact]:
         label = Span(f"[{finding.rule}] ", "dim")
         text = Span(finding.message, STYLES[finding.severity])
         yield finding.severity.value, [f"{where}: " if where else "", label, text]
-    yield "flags", shlex.join(linted.flags)
+    yield "flags", shlex.join(linted.suggested_flags)
     for note in linted.notes:
         yield "note", note

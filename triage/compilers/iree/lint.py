@@ -268,7 +268,7 @@ class IreeLinter:
         return LintedCase(
             findings=apply_rules(program),
             devices=program.devices,
-            flags=_declaring_flags(program),
+            suggested_flags=_declaring_flags(program),
             graph=flowchart(program),
             longest_chain=_longest_chain(program)[0],
         )
