@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import product
@@ -125,13 +125,15 @@ def _cases_of_document(
     if not isinstance(data, dict):
         validate_document(document, Recipe)
         return []
-    compiler = str(data.get("compiler", next(iter(families))))
+    compiler = str(data.get("compiler") or next(iter(families)))
     family = families.get(compiler, RecipeFamily(compiler, any_input=True))
     if compiler not in families:
         document.report(("compiler",), unknown_word(compiler, "compiler", families))
     # The recipe's own rules define further classes.
     context = RecipeContext(family, folder, tuple if "rules" in data else failure_names)
-    matrix = _matrix(data.get("matrix"))
+    matrix = data.get("matrix")
+    if not isinstance(matrix, dict):
+        matrix = {}
     _check_placeholders(document, matrix, (*SECTIONS, *family.sections))
     cases: list[Case] = []
     for choice in _choices(document, matrix):
@@ -197,32 +199,22 @@ def _with_expectations(
     ]
 
 
-def _matrix(matrix: object) -> dict[str, list[str]]:
-    """Return the lists of a matrix. One with other values than texts is empty here, and
-    the check of the recipe reports it.
+def _choices(document: ConfigDocument, matrix: Mapping[str, Any]) -> list[Choice]:
+    """Return every combination of a matrix. The last key changes fastest. A matrix
+    without keys has one empty combination, as one with other values than lists of
+    texts, which the check of the recipe reports.
     """
-    if not isinstance(matrix, dict):
-        return {}
-    return {
-        key: values
-        if isinstance(values, list) and all(isinstance(value, str) for value in values)
-        else []
-        for key, values in matrix.items()
-    }
-
-
-def _choices(document: ConfigDocument, matrix: dict[str, list[str]]) -> list[Choice]:
-    """Return every combination of a matrix. The last key changes fastest. A recipe
-    without a matrix has one empty combination.
-    """
-    count = prod(map(len, matrix.values()))
+    lists = [values for values in matrix.values() if isinstance(values, list)]
+    are_texts = all(isinstance(value, str) for values in lists for value in values)
+    if len(lists) < len(matrix) or not are_texts:
+        return [{}]
+    count = prod(map(len, lists))
     if count > MAX_CASES:
         message = f"the matrix has {count} combinations; the limit is {MAX_CASES}."
         document.report(("matrix",), message, at_key=True)
     if not 0 < count <= MAX_CASES:
         return [{}]
-    choices = product(*matrix.values())
-    return [dict(zip(matrix, values, strict=True)) for values in choices]
+    return [dict(zip(matrix, values, strict=True)) for values in product(*lists)]
 
 
 def _with_choice(data: Any, choice: Choice) -> Any:
