@@ -21,7 +21,6 @@ from triage.cli.cases import (
     Compiling,
     OneCase,
     ProgramTarget,
-    cases_in,
     named_family,
     one_case,
     open_engine_for,
@@ -45,7 +44,7 @@ from triage.cli.command import (
 from triage.cli.interactive_bisect import bisect_interactively
 from triage.cli.program import CodeNotAllowed, program_suffixes
 from triage.compilers.recipe_start import NoProgramError
-from triage.compilers.registry import DEFAULT_FAMILY, Families
+from triage.compilers.registry import DEFAULT_FAMILY, Families, load_cases
 from triage.execution.compare import MATCHES
 from triage.execution.judge import forecast
 from triage.git_history.repository import Repository
@@ -171,7 +170,7 @@ def bisect(
         Repository(repo)
     before, after = find.in_order(good, bad)
     case = chosen.tested_case(before, after)
-    with compiling.open(case, dry=dry_run) as engine:
+    with open_engine_for(cases=[case], is_dry=dry_run, **vars(compiling)) as engine:
         request = BisectRequest(
             engine, case, repo, kind=find, match_for=MATCHES[match], build=build
         )
@@ -303,7 +302,7 @@ def why(
         if not error.text:  # it is a command line
             raise
         return _explain_without_run(chosen, error, error.text)
-    cases = cases_in([started.path if started else chosen.recipe])
+    cases = load_cases([started.path if started else chosen.recipe])
     case = one_case(cases, chosen.case) if chosen.case else cases[0]
     with open_engine_for(chosen.app, cases) as engine:
         explainer = Explainer(

@@ -23,8 +23,7 @@ from triage.cli.command import (
     option,
     print_stderr,
 )
-from triage.compilers import registry
-from triage.compilers.registry import DEFAULT_FAMILY, Families, suite_reader
+from triage.compilers.registry import DEFAULT_FAMILY, Families, load_cases, suite_reader
 from triage.execution.engine import Engine, open_engine
 from triage.model.case import Case
 from triage.model.errors import BadInput
@@ -80,7 +79,9 @@ class ProgramTarget:
         revs: Sequence[str | None] = (),
     ) -> tuple[Case, ...]:
         """Load all cases. suite: the configs of a test suite."""
-        return cases_in(words if suite else self.write_recipes(words, revs), suite)
+        if suite:
+            return cases_in(words, suite)
+        return load_cases(self.write_recipes(words, revs))
 
 
 @dataclass(kw_only=True)
@@ -123,25 +124,19 @@ class Compiling:
         "scheduler (default: local).",
     )
 
-    def open(self, *cases: Case, **how: bool) -> AbstractContextManager[Engine]:
-        """Open an engine as `open_engine_for` does."""
-        return open_engine_for(self.app, cases, self.jobs, self.executor, **how)
-
 
 def open_engine_for(
     app: AppContext,
     cases: Sequence[Case] = (),
     jobs: int | None = None,
     executor: str | None = None,
-    *,
-    fresh: bool = False,
-    dry: bool = False,
+    **how: bool,
 ) -> AbstractContextManager[Engine]:
     """Open an engine that draws its progress, and compiles on the cluster that
     --executor or TRIAGE_EXECUTOR names.
 
-    The recipes of the cases may describe further compiler families. dry: install,
-    download and compile nothing.
+    The recipes of the cases may describe further compiler families. how: `fresh` and
+    `is_dry` of `open_engine`.
     """
     executor = executor or os.environ.get("TRIAGE_EXECUTOR") or "local"
     cluster = None
@@ -150,11 +145,10 @@ def open_engine_for(
     return open_engine(
         cases,
         jobs=jobs,
-        fresh=fresh,
         progress=app.progress(),
         warn=print_stderr,
         cluster=cluster,
-        is_dry=dry,
+        **how,
     )
 
 
@@ -183,7 +177,7 @@ def cases_in(
     Raises BadFiles with every mistake, and BadInput for an unknown compiler.
     """
     if not suite_configs:
-        return registry.load_cases(paths)
+        return load_cases(paths)
     downloads = default_home().folder(KeptKind.DOWNLOADS)
     from triage.toolchains.project import find_project  # slow to import
 

@@ -32,7 +32,7 @@ from triage.cli.command import (
 )
 from triage.cli.program import request_for, start_recipe
 from triage.compilers.pasted_text import RecipeRequest
-from triage.compilers.registry import RecipesByFamily, suite_reader
+from triage.compilers.registry import RecipesByFamily, load_cases, suite_reader
 from triage.execution.task import ProbeJob
 from triage.model.case import Case
 from triage.model.errors import BadFiles, BadInput
@@ -78,7 +78,7 @@ def validate(paths: list[Path] = PATHS) -> Reply:
     and what to write instead.
     """
     try:
-        cases = cases_in(paths)
+        cases = load_cases(paths)
     except BadFiles as error:
         problems = {"cases": 0, "problems": error.problems}
         return replace(report_value(problems), error=error)
@@ -110,7 +110,7 @@ def list_recipes(
             "backend": case.target.backend,
             "chip": case.target.chip,
         }
-        for case in cases_in(paths or [Path("recipes")])
+        for case in load_cases(paths or [Path("recipes")])
     ]
     columns = ("case", "backend", "chip", "summary")
     return report_rows("cases", listed, columns)
