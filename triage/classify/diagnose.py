@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import BinaryIO
 
 from triage.classify.failure_site import signal_name
-from triage.classify.finding import Finding
 from triage.classify.findings import (
+    Finding,
     class_of,
     failures_of,
     identify_by_pass,

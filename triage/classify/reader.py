@@ -14,14 +14,14 @@ from dataclasses import dataclass, field
 from functools import cache
 
 from triage.classify import failure_site
-from triage.classify.finding import (
+from triage.classify.findings import (
     EXCEPTION,
     LOOSE_EXCEPTION,
     Finding,
+    Findings,
     match_exception,
     match_line,
 )
-from triage.classify.findings import Findings
 from triage.classify.log import (
     HEADLINE,
     Diagnostic,

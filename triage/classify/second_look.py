@@ -16,7 +16,7 @@ from itertools import islice, pairwise
 from math import sqrt
 from pathlib import Path
 
-from triage.classify.finding import Finding, match_exception, match_line
+from triage.classify.findings import Finding, match_exception, match_line
 from triage.classify.log import HEADLINE, Diagnostic, LogLine, parse_diagnostic
 from triage.classify.rules import RuleSet, log_format
 
