@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.git_history.history import History
-from triage.git_history.checkout import Checkout
-from triage.git_history.repository import Repository, UnknownCommit
+from triage.git_history.repository import Checkout, Repository, UnknownCommit
 from triage.git_history.timeline import CommitPosition, Timeline
 from triage.model.errors import BadInput
 

@@ -15,8 +15,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Annotated, BinaryIO
 
-from triage.git_history.checkout import Checkout
-from triage.git_history.repository import Repository, tagged_commits
+from triage.git_history.repository import Checkout, Repository, tagged_commits
 from triage.git_history.timeline import Timeline
 from triage.model.content import Address
 from triage.model.errors import EnvironmentFailure, Unobtainable
