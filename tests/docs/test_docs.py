@@ -108,7 +108,7 @@ def drop_last_line(problem: object) -> None:
 MODULES = {"report/line.py": FORMAT, "reduce/last_line.py": PASS}
 # The lines before the new ones, in the files that have them.
 LINES = {
-    "report/formats.py": {
+    "report/document.py": {
         '    "text": "triage.report.terminal:text",\n': '    "line": "triage.report.line:line",\n'
     },
     "reduce/text.py": {

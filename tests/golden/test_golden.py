@@ -18,7 +18,7 @@ from tests.nightly.test_night import night_of
 from triage.execution.judge import RunResults, result_of
 from triage.model.outcome import Measured, Probe
 from triage.model.revision import Revision
-from triage.report.formats import rendered
+from triage.report.document import rendered
 from triage.report.night import night_document
 from triage.report.tables import run_document
 

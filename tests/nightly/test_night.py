@@ -23,7 +23,7 @@ from triage.nightly.compare import owner_of, owner_rules, shard
 from triage.nightly.result import Night, TimeChange, night_bytes, parse_night
 from triage.nightly.run import NightRun
 from triage.nightly.store import read_night
-from triage.report.formats import rendered
+from triage.report.document import rendered
 from triage.report.issue import LONGEST, issue_markdown
 from triage.report.night import night_document, night_junit
 

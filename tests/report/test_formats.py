@@ -32,8 +32,11 @@ from triage.report.document import (
     Heading,
     Span,
     Table,
+    junit_case,
+    junit_text,
+    rendered,
+    write_report,
 )
-from triage.report.formats import junit_case, junit_text, rendered, write_report
 from triage.report.markdown import code, document_markdown, escaped, fenced
 from triage.report.printable import PrintedStream, printable, visible
 from triage.report.terminal import console_for

@@ -28,8 +28,14 @@ import typer
 from triage.cli import stop_at_once
 from triage.model.errors import BadFiles, Interrupted, TriageError
 from triage.model.outcome import Exit
-from triage.report.document import Block, Document, Table
-from triage.report.formats import FORMATS, VERBOSE, write_report
+from triage.report.document import (
+    FORMATS,
+    VERBOSE,
+    Block,
+    Document,
+    Table,
+    write_report,
+)
 from triage.report.printable import printable
 from triage.toolchains.home import Progress, Update, disk_errors
 

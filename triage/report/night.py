@@ -28,7 +28,11 @@ from triage.report.document import (
     Table,
     TableRows,
     facts,
+    junit_case,
+    junit_result,
+    junit_text,
     plain_text,
+    rendered,
 )
 from triage.report.elements import (
     STYLES,
@@ -43,12 +47,6 @@ from triage.report.facts import (
     known_facts,
     to_do_spans,
     verdict_text,
-)
-from triage.report.formats import (
-    junit_case,
-    junit_result,
-    junit_text,
-    rendered,
 )
 from triage.report.issue import issue_markdown
 from triage.report.markdown import document_markdown

@@ -29,7 +29,16 @@ from triage.reduce.reproducer import (
     same_outcome_windows,
 )
 from triage.reduce.result import Reduction
-from triage.report.document import Block, Code, Document, Fact, Phrase, Span, facts
+from triage.report.document import (
+    Block,
+    Code,
+    Document,
+    Fact,
+    Phrase,
+    Span,
+    facts,
+    rendered,
+)
 from triage.report.elements import (
     failure_facts,
     headline_text,
@@ -37,7 +46,6 @@ from triage.report.elements import (
     outcome_text,
     revision_text,
 )
-from triage.report.formats import rendered
 from triage.report.issue import reproducer_issue
 from triage.toolchains.home import disk_errors
 

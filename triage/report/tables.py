@@ -23,6 +23,8 @@ from triage.report.document import (
     Table,
     TableRows,
     facts,
+    junit_result,
+    junit_text,
 )
 from triage.report.elements import (
     STYLES,
@@ -33,7 +35,6 @@ from triage.report.elements import (
     outcome_text,
     plural,
 )
-from triage.report.formats import junit_result, junit_text
 from triage.toolchains.home import path_from_here
 
 if TYPE_CHECKING:  # each command needs the classes of one of them
