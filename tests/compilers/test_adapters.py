@@ -16,9 +16,8 @@ from tests.mlir.printed_ir import read
 from tests.programs import write_program
 from tests.values import ELEMENTS, Element, value
 from triage.classify.rules import read_yaml
-from triage.compilers.iree.adapter import Iree
-from triage.compilers.iree.runner import IreeKernels, IreeRunner
-from triage.compilers.kernel import KernelSpec
+from triage.compilers.base import KernelSpec
+from triage.compilers.iree.adapter import Iree, IreeKernels, IreeRunner
 from triage.compilers.registry import load_cases
 from triage.compilers.repro_script import comparison_code, python_array
 from triage.compilers.triton.adapter import Triton

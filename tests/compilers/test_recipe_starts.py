@@ -16,8 +16,8 @@ import pytest
 from tests.conftest import ROOT, Triage
 from tests.recipes.loading import load_recipes
 from triage.classify.rules import read_yaml
+from triage.compilers.base import KernelSpec
 from triage.compilers.iree.command_line import IreeRecipes
-from triage.compilers.kernel import KernelSpec
 from triage.compilers.pasted_text import calls_in
 from triage.compilers.registry import recipe_starters
 from triage.compilers.triton.kernel_recipe import copy_kernel, is_standalone

@@ -18,7 +18,7 @@ from tests.fake_releases import command_recipe, install
 from tests.mlir.conftest import Readers, readers  # noqa: F401 - a fixture
 from tests.recipes.loading import load_recipes
 from tests.reduce.made import CASE, OVERFLOW, FakeTest, lucky, needs, reduced
-from triage.compilers.kernel import kernel_of
+from triage.compilers.base import kernel_of
 from triage.execution.mlir_tools import Reader
 from triage.mlir import parse_module
 from triage.model.case import Case, Flag

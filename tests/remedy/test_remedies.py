@@ -14,7 +14,7 @@ import yaml
 
 from tests.bisect.letters import case_named
 from tests.fake_engine import FakeEngine
-from triage.compilers.kernel import KernelSpec
+from triage.compilers.base import KernelSpec
 from triage.execution.task import ProbeJob
 from triage.model.case import Case, Flag, Target
 from triage.model.errors import Interrupted

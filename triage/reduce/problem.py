@@ -17,7 +17,7 @@ from hashlib import sha256
 from itertools import count, islice
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from triage.compilers.kernel import kernel_of
+from triage.compilers.base import kernel_of
 from triage.mlir.tree import Value
 from triage.model.case import Case, InputKind
 

@@ -16,7 +16,7 @@ from functools import cached_property, wraps
 from pathlib import Path
 from typing import Any
 
-from triage.compilers.kernel import kernel_of
+from triage.compilers.base import kernel_of
 from triage.model.case import Case
 from triage.reduce.problem import (
     Form,

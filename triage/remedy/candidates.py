@@ -13,9 +13,8 @@ from hashlib import sha256
 from pathlib import Path
 
 from triage.classify.rules import RemedyCandidate
-from triage.compilers.base import Compiler
+from triage.compilers.base import Compiler, kernel_of
 from triage.compilers.invocation import flag_name
-from triage.compilers.kernel import kernel_of
 from triage.compilers.registry import family_of
 from triage.execution.engine import Engine
 from triage.execution.judge import rules_of

@@ -16,16 +16,17 @@ from packaging.version import Version
 from triage.compilers.base import (
     Compiler,
     Description,
+    KernelSpec,
     Needs,
     Packaging,
     Part,
     Wheel,
+    kernel_of,
     pep440,
 )
 from triage.compilers.interpreters import Version as PythonVersion
 from triage.compilers.interpreters import base_interpreter, interpreter
 from triage.compilers.invocation import Invocation
-from triage.compilers.kernel import KernelSpec, kernel_of
 from triage.compilers.repro_script import (
     StandaloneCall,
     StandaloneCompile,

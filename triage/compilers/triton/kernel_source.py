@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from triage.compilers.kernel import Constant, KernelSpec
+from triage.compilers.base import Constant, KernelSpec
 from triage.model.errors import BadInput
 
 _NAMES_TYPE = re.compile(r"(?i)d_?type|(?:^|_)type$|_ty$")
