@@ -18,7 +18,7 @@ from tests.reduce.made import CASE
 from triage.compilers.iree.lint import IreeLinter
 from triage.mlir import UnparsableError, parse_module, print_module
 from triage.mlir.fingerprint import DumpReader
-from triage.mlir.result_operator import result_operator
+from triage.mlir.generic_form import result_operator
 from triage.mlir.tree import free_values
 from triage.reduce.mlir_program import MlirProgram
 from triage.remedy.candidates import static_candidates

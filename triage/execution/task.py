@@ -409,7 +409,7 @@ class Task:
 
     def _operator(self, function: str | None, output: int) -> str:
         """Return the operation that computes a result, if that is known."""
-        from triage.mlir.result_operator import result_operator  # slow to import
+        from triage.mlir.generic_form import result_operator  # slow to import
 
         path = self.prepared.path
         with suppress(OSError), path.open(encoding="utf-8", errors="replace") as lines:
