@@ -37,7 +37,7 @@ from triage.report.document import (
     rendered,
     write_report,
 )
-from triage.report.markdown import code, document_markdown, escaped, fenced
+from triage.report.markup import code, document_markdown, escaped, fenced
 from triage.report.printable import PrintedStream, printable, visible
 from triage.report.terminal import console_for
 

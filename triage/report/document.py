@@ -1,7 +1,7 @@
 """A document: the small tree of blocks that every result becomes once, and that each
 renderer prints in its own way.
 
-Builders write plain text. The renderers (`terminal`, `markdown`, `html`) do all
+Builders write plain text. The renderers (`terminal`, `markup`) do all
 escaping, so that text from a compiler, a file name or a commit means nothing but its
 characters. A new format of results is one module and one line in FORMATS.
 """
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 FORMATS: Mapping[str, str] = {
     "text": "triage.report.terminal:text",
     "json": "triage.report.document:json_text",
-    "markdown": "triage.report.markdown:markdown_text",
-    "html": "triage.report.html:html_text",
+    "markdown": "triage.report.markup:markdown_text",
+    "html": "triage.report.markup:html_text",
 }
 """The function, imported on first use, that returns a result and its document as text.
 Some results have JUnit XML besides.

@@ -35,7 +35,7 @@ from triage.report.elements import (
     revision_text,
 )
 from triage.report.facts import baseline_text, command_to_run, known_facts
-from triage.report.markdown import document_markdown
+from triage.report.markup import document_markdown
 
 if TYPE_CHECKING:  # a night needs none of it
     from triage.nightly.issues import IssueChange

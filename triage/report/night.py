@@ -49,7 +49,7 @@ from triage.report.facts import (
     verdict_text,
 )
 from triage.report.issue import issue_markdown
-from triage.report.markdown import document_markdown
+from triage.report.markup import document_markdown
 from triage.report.printable import PrintedStream, visible
 from triage.report.tables import backend_sentence, night_title
 from triage.toolchains.home import disk_errors, write_whole

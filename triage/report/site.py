@@ -37,8 +37,8 @@ from triage.report.facts import (
     life_facts,
     range_span,
 )
-from triage.report.html import fragment, html_templates, inline_markup
 from triage.report.issue import issue_markdown, night_issue
+from triage.report.markup import fragment, html_templates, inline_markup
 from triage.report.night import night_document, runs_table, times_text
 from triage.report.printable import visible
 from triage.report.tables import backend_sentence, night_table
