@@ -24,9 +24,8 @@ from triage.model.errors import Interrupted
 from triage.model.execution import Ending, Limits
 from triage.model.outcome import Cause, Failed, NoAnswer
 from triage.processes import containment
-from triage.processes.answering import AnsweringProcess
 from triage.processes.containment import Purpose
-from triage.processes.process import run, unlimited
+from triage.processes.process import AnsweringProcess, run, unlimited
 from triage.processes.sealing import Seal
 
 STAYS = "import os, time; os.write(7, b'x'); os.close(7); os.closerange(0, 3); time.sleep(300)"

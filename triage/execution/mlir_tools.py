@@ -16,8 +16,7 @@ from triage.compilers.interpreters import interpreter_folders
 from triage.compilers.invocation import MlirTools
 from triage.model.content import is_regular
 from triage.model.execution import Execution, Limits
-from triage.processes.answering import AnsweringProcess
-from triage.processes.process import run
+from triage.processes.process import AnsweringProcess, run
 from triage.processes.sealing import Seal
 from triage.toolchains.home import temporary_folder
 

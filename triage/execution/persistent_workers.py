@@ -20,8 +20,7 @@ from triage.execution.task import RunTask, Task
 from triage.model.content import is_regular
 from triage.model.execution import Captured, Ending, Execution, Stage
 from triage.model.outcome import Probe
-from triage.processes.answering import AnsweringProcess
-from triage.processes.process import StopSignal
+from triage.processes.process import AnsweringProcess, StopSignal
 from triage.processes.sealing import Seal
 from triage.recipes.run_values import file_value
 

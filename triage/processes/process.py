@@ -1,5 +1,5 @@
-"""Run programs under limits of time, memory and output, and capture what they print.
-The module `containment` starts and ends them.
+"""Run programs under limits of time, memory and output, and capture what they print, or
+keep one that answers requests. The module `containment` starts and ends them.
 """
 
 from __future__ import annotations
@@ -9,13 +9,14 @@ import os
 import resource
 import selectors
 import signal
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import IO, Protocol
+from typing import IO, TYPE_CHECKING, Protocol
 
 from triage.model.errors import Interrupted
 from triage.model.execution import UNLIMITED, Captured, Ending, Execution, Limits
@@ -28,6 +29,9 @@ from triage.processes.containment import (
     environment,
 )
 from triage.processes.sealing import Seal
+
+if TYPE_CHECKING:  # slow to import
+    from concurrent.futures import Future, ThreadPoolExecutor
 
 TICK = 0.05  # seconds between checks of memory and time
 _GRACE = 2.0  # seconds between SIGTERM and SIGKILL
@@ -370,3 +374,112 @@ def _seconds_without_core(pid: int) -> float:
         return int(Path(f"/proc/{pid}/schedstat").read_bytes().split()[1]) / 1e9
     except (OSError, IndexError, ValueError):
         return 0.0
+
+
+def _one_thread() -> ThreadPoolExecutor:
+    from concurrent.futures import ThreadPoolExecutor
+
+    return ThreadPoolExecutor(1)
+
+
+@dataclass
+class AnsweringProcess:
+    """A process that answers one request after another, because its start takes longer
+    than an answer. A request or an answer is its length, in 8 hexadecimal digits, and
+    its bytes.
+
+    The process is started for the first request, and again after it ended or hung.
+    Several threads may ask.
+    """
+
+    argv: Sequence[str]
+    env: Mapping[str, str | None]
+    """Variables in addition to those of a compiler."""
+    stop: StopSignal
+    """Ends a request."""
+    seal: Seal
+    """What it may read."""
+    folder: Path
+    """Its working folder, the only one that it may write to."""
+    limits: Limits
+    """The memory of all its processes, and the bytes of each file that it may write."""
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _thread: ThreadPoolExecutor = field(default_factory=_one_thread)
+    _contained: Contained | None = None
+
+    def ask(self, request: bytes, timeout: float) -> bytes | None:
+        """Return the answer to a request. Returns None if the process cannot be
+        started, ends, uses too much memory, or does not answer within `timeout`
+        seconds.
+
+        Raises Interrupted if a stop signal is set.
+        """
+        answer = None
+        with self._lock:
+            try:
+                contained = self._contained = self._contained or self._start()
+                future = self._thread.submit(_exchange, contained, request)
+                answer = self._wait_for(future, contained, timeout)
+            # it ended, or something else writes to its standard output
+            except (OSError, ValueError):
+                pass
+            finally:
+                if answer is None:
+                    self._end()
+        return answer
+
+    def close(self) -> None:
+        """Kill the process and what it started."""
+        with self._lock:
+            self._end()
+            self._thread.shutdown()
+
+    def _start(self) -> Contained:
+        return Contained(
+            self.argv,
+            replace(self.seal, writes=(*self.seal.writes, self.folder)),
+            self.limits.output,
+            stdin=PIPE,
+            stdout=PIPE,
+            stderr=NULL,
+            cwd=self.folder,
+            env=environment(Purpose.COMPILE, self.env, self.folder),
+        )
+
+    def _wait_for(
+        self, answer: Future[bytes | None], contained: Contained, timeout: float
+    ) -> bytes | None:
+        from concurrent.futures import wait
+
+        end = time.monotonic() + timeout
+        stop = StopWatch(self.stop)
+        while not wait([answer], TICK).done:
+            if stop.is_set():
+                raise Interrupted("stopped")
+            is_too_large = contained.resident_bytes() > self.limits.memory
+            if is_too_large or time.monotonic() > end:
+                return None
+        return answer.result()
+
+    def _end(self) -> None:
+        if self._contained is None:
+            return
+        self._contained.reap()
+        for pipe in (self._contained.process.stdin, self._contained.process.stdout):
+            with suppress(OSError, ValueError):
+                pipe.close()  # type: ignore[union-attr]
+        self._contained = None
+
+
+def _exchange(contained: Contained, request: bytes) -> bytes | None:
+    source = contained.process.stdout
+    sink = contained.process.stdin
+    assert source
+    assert sink
+    sink.write(f"{len(request):08x}".encode() + request)
+    sink.flush()
+    length = int(source.read(8), 16)
+    data = source.read(length)
+    if len(data) == length:
+        return data
+    return None
