@@ -70,8 +70,9 @@ class Contents:
         files = [
             (path, name, state) for path in paths for name, state in file_states(path)
         ]
+        is_large = sum(state[0] for *_, state in files) > _LARGE
         key = repr(files)
-        stored = home.stored("contents", key)
+        stored = home.stored("contents", key) if is_large else None
         if stored:
             return stored.decode()
         now = time.time_ns()
@@ -79,11 +80,9 @@ class Contents:
         for path, name, state in files:
             digest = file_sha256(path / name)
             hasher.update(f"{name}\0{digest}\0{state[3] & 0o111}\0".encode())
-        is_large = sum(state[0] for *_, state in files) > _LARGE
         is_settled = all(now - max(state[1:3]) > _COARSEST_TIME for *_, state in files)
         if is_large and is_settled:
-            with suppress(EnvironmentFailure):  # the home cannot be written
-                home.store("contents", key, hasher.hexdigest().encode())
+            home.store("contents", key, hasher.hexdigest().encode())
         return hasher.hexdigest()
 
 

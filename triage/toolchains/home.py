@@ -52,10 +52,9 @@ class Home:
         return None
 
     def store(self, kind: str, key: str, text: bytes) -> None:
-        """Store the text of a key in a small cache. Raises EnvironmentFailure if the
-        home cannot be written.
-        """
-        save_file(self._state_path(kind, key), text, f"store {kind}")
+        """Store the text of a key in a small cache, if the home can be written."""
+        with suppress(OSError):
+            write_whole(self._state_path(kind, key), text)
 
     def _state_path(self, kind: str, key: str) -> Path:
         name = blake2b(key.encode("utf-8", "replace"), digest_size=12).hexdigest()
@@ -315,6 +314,8 @@ def fill_folder(
     folder = workspace.home.toolchains / name
     scratch = folder.with_name(f".{name}")
     if is_intact(folder):
+        with suppress(OSError):  # the home cannot be written
+            os.utime(folder)  # the least recently used is pruned first
         return folder
     workspace.refuse_if_dry(action)
     with disk_errors(action), workspace.progress.task(action):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import sys
 import threading
@@ -352,12 +351,12 @@ class ToolchainRegistry:
                 root = self._package_of(ref).companion(package, ref.release.version)
             elif package and ref.obtain:
                 root = ref.obtain(package)
-            self._companions[key] = self._mark_used(root)
+            self._companions[key] = root
         return self._companions[key]
 
     def _obtain(self, ref: ToolchainRef) -> Toolchain:
         compiler = self._compiler(ref.family)
-        root = self._mark_used(self._obtain_root(ref, compiler))
+        root = self._obtain_root(ref, compiler)
         if not root.exists():
             raise EnvironmentFailure(f"{root} does not exist")
         program = compiler.locate(root)
@@ -401,13 +400,6 @@ class ToolchainRegistry:
         if ref.obtain:
             return ref.obtain()
         return ref.path or Path()
-
-    def _mark_used(self, root: Path) -> Path:
-        """Note that an install is used: the least recently used is pruned first."""
-        if root.parent == self.home.toolchains:
-            with suppress(OSError):  # the home cannot be written
-                os.utime(root)
-        return root
 
     def _identify(
         self, compiler: Compiler, program: Path, needs: Needs
