@@ -14,7 +14,7 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
-from triage.model.case import Case
+from triage.model.case import Case, InputKind
 from triage.model.errors import BadFiles, Problem
 from triage.recipes.document import (
     ConfigDocument,
@@ -144,7 +144,10 @@ def _cases_of_document(
         for name, path in matching_files(folder, recipe.input):
             label = {**choice, FILE: name} if name else choice
             case = _case(recipe, family, source.absolute(), path, label)
-            for key, message in recipe.mistakes(case.input.kind):
+            if recipe.args and case.input.kind is not InputKind.GENERATOR:
+                problem = f'only a generator takes args, not "{recipe.input}"'
+                document.report(("args",), f"{problem}; remove them.")
+            for key, message in recipe.mistakes():
                 document.report((key,), message)
             if not document.problems:
                 cases.append(recipe.complete(case, folder))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, TypeVar
@@ -281,16 +281,9 @@ class Recipe:
         "expect.yaml",
     )
 
-    def mistakes(self, kind: InputKind) -> Iterator[tuple[str, str]]:
-        """Yield what is wrong with keys together, with the key to change. `kind` is
-        that of the input.
-        """
-        if self.args and kind is not InputKind.GENERATOR:
-            yield (
-                "args",
-                f'only a generator takes args, and the input "{self.input}" is not '
-                "one; remove them.",
-            )
+    def mistakes(self) -> Iterable[tuple[str, str]]:
+        """Return what is wrong with keys together, with the key to change."""
+        return ()
 
     def complete(self, case: Case, folder: Path) -> Case:  # noqa: ARG002 - families need it
         """Return a case of the recipe with the values of the family's own keys. Raises

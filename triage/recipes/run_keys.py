@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from triage.model.case import BenchKeys, Case, InputKind, Reference, RunKeys, RunSpec
+from triage.model.case import BenchKeys, Case, Reference, RunKeys, RunSpec
 from triage.model.errors import BadFiles, Problem
 from triage.model.fields import file_key
 from triage.recipes.document import read_text
@@ -33,8 +33,7 @@ class RunnableRecipe(Recipe):
         (), "Functions that `triage bench` measures.", [{"function": "prefill"}]
     )
 
-    def mistakes(self, kind: InputKind) -> Iterator[tuple[str, str]]:
-        yield from super().mistakes(kind)
+    def mistakes(self) -> Iterator[tuple[str, str]]:
         labels = Counter(entry.label for entry in self.bench)
         if labels and max(labels.values()) > 1:
             yield "bench", "several have one name: give each a `name` of its own."

@@ -42,7 +42,7 @@ from triage.compilers.pasted_text import (
     options_and_input,
 )
 from triage.compilers.repro_script import StandaloneCall, StandaloneCompile
-from triage.model.case import Case, CaseSpec, InputKind, Target
+from triage.model.case import Case, CaseSpec, Target
 from triage.model.fields import NOT_EMPTY, REQUIRED, Check, Text, file_key
 from triage.model.outcome import Cause, NoAnswer
 from triage.model.revision import Capabilities, FamilyRef, Toolchain
@@ -143,8 +143,8 @@ class CommandRecipe(CommandSpec, RunnableRecipe):
         "ones.",
     )
 
-    def mistakes(self, kind: InputKind) -> Iterator[tuple[str, str]]:
-        yield from super().mistakes(kind)
+    def mistakes(self) -> Iterator[tuple[str, str]]:
+        yield from super().mistakes()
         if self.phase is not None:
             yield (
                 "phase",

@@ -97,8 +97,7 @@ def chip_of(backend: str, name: str) -> Chip | None:
 class TritonRecipe(KernelSpec, Recipe):
     """A kernel, compiled ahead of time."""
 
-    def mistakes(self, kind: InputKind) -> Iterator[tuple[str, str]]:
-        yield from super().mistakes(kind)
+    def mistakes(self) -> Iterator[tuple[str, str]]:
         if self.flags:
             yield "flags", "Triton has no flags: write launch options under `options`."
         if self.target.devices is not None:

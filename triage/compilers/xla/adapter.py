@@ -110,8 +110,8 @@ _JAX = re.compile(r"^[ \t]*(?:>>> )?(?:import jax\b|from jax\b)", re.MULTILINE)
 class XlaRecipe(RunnableRecipe):
     """A program for XLA."""
 
-    def mistakes(self, kind: InputKind) -> Iterator[tuple[str, str]]:
-        yield from super().mistakes(kind)
+    def mistakes(self) -> Iterator[tuple[str, str]]:
+        yield from super().mistakes()
         if self.phase is not None:
             yield "phase", "XLA compiles in one step; remove `phase`."
 
