@@ -52,13 +52,8 @@ class Invocation:
     """If this is set, `options` is a whole command line with `{name}` placeholders,
     these are their values, and nothing is appended.
     """
-
-    @property
-    def has_output(self) -> bool:
-        """Whether the command line names the file for the output."""
-        if self.placeholders is None:
-            return True
-        return any("{output}" in word for word in self.options)
+    writes_output: bool = True
+    """Whether it fails if it writes no output, whatever its exit status says."""
 
     def with_printing(self, options: Iterable[str]) -> Invocation:
         """Return the same compile with those of some options that it does not have."""

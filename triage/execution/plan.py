@@ -145,7 +145,12 @@ def _script_invocation(case: Case, script: Path, toolchain: Toolchain) -> Invoca
     folders = (toolchain.program.parent, toolchain.root / "bin")
     path = dict.fromkeys([*map(str, folders), COMPILE_PATH])
     env = {"PATH": os.pathsep.join(path), "TRIAGE_TOOLCHAIN": str(toolchain.root)}
-    return Invocation(tuple(words), env=env, placeholders={"script": str(script)})
+    return Invocation(
+        tuple(words),
+        env=env,
+        placeholders={"script": str(script)},
+        writes_output=False,  # its exit status alone says how it ends
+    )
 
 
 def _plan_run(

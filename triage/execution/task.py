@@ -424,9 +424,7 @@ def with_facts(
     `output`, and the number of kernels that `statistics` holds, if that file is there.
     """
     size = regular_size(output) if execution.ok else None
-    # the exit status alone is what a user's script says
-    must_write = task.invocation.has_output and task.case.script is None
-    if execution.ok and must_write and not size:
+    if execution.ok and task.invocation.writes_output and not size:
         execution = replace(execution, ending=Ending.NO_OUTPUT)
     facts = reported_facts(execution)
     kernels = task.compiler.kernels

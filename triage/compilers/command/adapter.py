@@ -323,7 +323,12 @@ class Command(Compiler):
             words += flags
         values = _placeholder_values(toolchain.program)
         env["PATH"] = f"{values['toolchain']}/bin{os.pathsep}{COMPILE_PATH}"
-        return Invocation(tuple(words), env=env, placeholders=values)
+        return Invocation(
+            tuple(words),
+            env=env,
+            placeholders=values,
+            writes_output=any("{output}" in word for word in words),
+        )
 
 
 def _environment_of(python: Path) -> Path | None:
