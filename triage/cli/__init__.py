@@ -17,9 +17,9 @@ def main() -> None:
         if _signal.getsignal(number) != _signal.SIG_IGN:
             _signal.signal(number, stop_at_once)
     gc.set_threshold(_OBJECTS)
-    from triage.cli.app import run_command_line  # takes a while
+    from triage.cli.app import app  # takes a while
 
-    run_command_line()
+    app(prog_name="triage")
 
 
 def stop_at_once(_: int, __: object) -> None:

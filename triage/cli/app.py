@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 import shlex
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -116,7 +115,11 @@ class LazyGroup(TyperGroup):
         # global options may follow the command
         first = [word for word in args[:end] if word in _GLOBAL]
         others = [word for word in args[:end] if word not in _GLOBAL]
-        return super().parse_args(ctx, [*first, *others, *args[end:]])
+        last = args[end:]
+        # one command line in the place of a recipe, instead of paths
+        if any(word.startswith("-") for word in last[1:]):
+            last = ["--", shlex.join(last[1:])]
+        return super().parse_args(ctx, [*first, *others, *last])
 
     def resolve_command(
         self, ctx: Any, args: list[str]
@@ -186,13 +189,3 @@ def options(
     """
     context.obj = AppContext(quiet, verbose, run_code)
     switch_sealing(on=not unsealed)
-
-
-def run_command_line() -> None:
-    """Run the command that the words of the command line name."""
-    words = sys.argv[1:]
-    end = words.index("--") + 1 if "--" in words else len(words)
-    # one command line in the place of a recipe, instead of paths
-    if any(word.startswith("-") for word in words[end:]):
-        words[end:] = [shlex.join(words[end:])]
-    app(words, prog_name="triage")
