@@ -152,12 +152,6 @@ class Reply:
     error: BaseException | None = None
     """Why the command ended early; it is printed after the reply."""
 
-    def code(self) -> Exit:
-        """Return the exit code. Raises the error that ended the command early."""
-        if self.error:
-            raise self.error
-        return self.exit
-
 
 def report(
     result: R,
@@ -371,7 +365,9 @@ def _run_and_reply(call: Callable[[], Reply], output: str, more: list[str]) -> i
             reply = call()
             reply.write(output)
             sys.stdout.flush()
-            return reply.code()
+            if reply.error:
+                raise reply.error  # noqa: TRY301 - is printed as all errors are
+            return reply.exit
     except BrokenPipeError:
         # The reader has closed the pipe; without this Python complains when it closes
         # the stream.
