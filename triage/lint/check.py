@@ -68,9 +68,9 @@ class LintResult:
         wanted = {
             linted.suggested_flags for linted in self.cases if linted.suggested_flags
         }
-        if len(wanted) == 1:
-            return list(wanted.pop())
-        return []
+        if len(wanted) > 1:
+            return []
+        return list(*wanted)
 
     def _entries_of_all_cases(self, name: str) -> list[Mapping[str, object]]:
         return [
@@ -123,12 +123,13 @@ def lint_case(engine: Engine, case: Case, rev: str | None) -> LintedCase:
         raise BadInput(f"{case.name}: {prepared.reason}")
     name = str(case.source)
     recipe = None
-    if case.input.must_be_converted:
-        name = str(prepared.path)
+    path = prepared.path
+    if path != case.input.path:  # it was made
+        name = str(path)
         recipe = case.source
     elif case.source.suffix in _RECIPES:
         name = str(path_from_here(case.input.path))
-    module = _read_module(engine, case, toolchain, prepared.path, name)
+    module = _read_module(engine, case, toolchain, path, name)
     options = _options(engine, case, toolchain)
     report = linter.check(module, options, case.target.backend or None)
     if rev and all(device.declared for device in report.devices):

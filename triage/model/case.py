@@ -60,11 +60,6 @@ class Input:
         """Return the input for a program that replaces this one."""
         return Input(path, kind, imported=self.imported and kind is self.kind)
 
-    @property
-    def must_be_converted(self) -> bool:
-        """Whether the compiler reads another file, which is made from this one."""
-        return self.imported or self.kind is InputKind.GENERATOR
-
 
 @dataclass(frozen=True)
 class Target:
@@ -311,7 +306,8 @@ class Case:
     @property
     def has_all_files(self) -> bool:
         """Whether all files that it names are there: no program has to make one."""
-        needed: list[object] = [self.input.must_be_converted, self.artifacts]
+        is_program = self.input.kind is InputKind.GENERATOR
+        needed: list[object] = [is_program, self.input.imported, self.artifacts]
         if self.run:
             run = self.run
             needed += [run.reference, run.libraries, run.artifacts, run.arguments]
