@@ -18,7 +18,7 @@ from triage.report.night import (
     SUMMARY_BYTES,
     action_outputs,
     show_on_github,
-    workflow_command,
+    workflow_error,
 )
 from triage.report.printable import PrintedStream
 
@@ -40,7 +40,7 @@ def parsed(line: str) -> tuple[str, dict[str, str], str]:
 
 
 def test_hostile_text_is_one_command() -> None:
-    line = workflow_command("error", EVIL, file=EVIL, title=EVIL)
+    line = workflow_error(EVIL, file=EVIL, title=EVIL)
     assert line.isprintable()
     name, properties, message = parsed(line)
     assert (name, set(properties)) == ("error", {"file", "title"})

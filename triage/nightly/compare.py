@@ -36,7 +36,7 @@ from triage.recipes.expectations import expectation_for
 from triage.toolchains.home import disk_errors
 from triage.toolchains.project import OwnerRule, find_project, matches_any
 
-_FOLDERS = ("attribution", "issues", "logs", "reproducers")
+_FOLDERS = ("issues", "logs", "reproducers")
 _SHARD = re.compile("([0-9]{1,4})/([0-9]{1,4})")
 
 EarlierNights = Callable[[], NightsHistory]
@@ -296,7 +296,7 @@ def _join_clusters(
 
 
 def copy_files(folders: Sequence[Path], out: Path) -> None:
-    """Copy reproducers, logs and pages next to the joined reports. Raises BadInput for
+    """Copy drafts, logs and reproducers next to the joined reports. Raises BadInput for
     a link or a pipe in a shard.
     """
     for folder in folders:

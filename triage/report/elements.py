@@ -23,8 +23,7 @@ from triage.report.document import (
 if TYPE_CHECKING:
     from triage.compilers.base import IssueForm
 
-# : How the states of a case, a reproducer, a variant, a failure and a run time are
-# shown.
+# How the states of a case, a reproducer, a variant, a failure and a run time are shown.
 STYLES: Mapping[str, Style] = {
     **dict.fromkeys(("passed", "fixed", "faster"), "good"),
     **dict.fromkeys(("failed", "changed", "slower", "error"), "bad"),

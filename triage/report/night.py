@@ -80,9 +80,9 @@ def screen_document(night: Night) -> Document:
     """Return the report of a night and the paths of its files, from the current
     folder.
     """
-    if not night.reports:
-        return night_document(night)
     document = night_document(night)
+    if not night.reports:
+        return document
     written = f"written: {', '.join(night.reports.values())}"
     return replace(document, blocks=[*document.blocks, written])
 
@@ -329,23 +329,24 @@ def _error_command(night: Night, cluster: FailureCluster) -> str:
     source = next((case.source for case in night.cases if case.case == name), "")
     cases = names_text(cluster.cases, _CASES_IN_ERROR)
     message = f"{failure_text(cluster.failure)}\n{cases}"
-    return workflow_command("error", message, file=source, title="new failure")
+    return workflow_error(message, file=source, title="new failure")
 
 
-def workflow_command(name: str, message: str, **properties: str) -> str:
-    """Return a workflow command. No text in it can end it or begin another one."""
+def workflow_error(message: str, **properties: str) -> str:
+    """Return the workflow command that shows an error. No text in it can end it or
+    begin another one.
+    """
     words = ",".join(
         f"{key}={_escaped(value, ',:')}" for key, value in properties.items() if value
     )
-    return f"::{name}{f' {words}' if words else ''}::{_escaped(message)}"
+    return f"::error {words}::{_escaped(message)}"
 
 
 def _escaped(text: str, more: str = "") -> str:
     """Escape what a workflow command would read as its own: percent signs and line
     ends, in properties also `more`.
     """
-    lines = text.replace("\r\n", "\n").split("\n")
-    escaped = "\n".join(map(visible, lines))
-    for character in "%\r\n" + more:
+    escaped = visible(text.replace("\r\n", "\n"))
+    for character in "%\n" + more:
         escaped = escaped.replace(character, f"%{ord(character):02X}")
     return escaped
