@@ -96,17 +96,11 @@ def _block_markdown(part: doc.Block) -> str:
 def _inline(text: doc.Inline, *, in_cell: bool = False) -> str:
     parts = []
     for span in doc.spans(text):
-        inner = span.text.strip()
+        shown = escaped(span.text)
         if span.style == "code":
             shown = code(span.text)
             if in_cell:
                 shown = shown.replace("|", "\\|")
-        elif inner:  # blanks at its ends join it to its neighbours
-            before = " " if span.text[0].isspace() else ""
-            after = " " if span.text[-1].isspace() else ""
-            shown = f"{before}{escaped(inner)}{after}"
-        else:
-            shown = " " if span.text else ""
         if span.style in ("strong", "bad"):
             shown = f"**{shown}**"
         # a web page, or a file next to the report
