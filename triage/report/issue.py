@@ -146,16 +146,8 @@ def issue_document(
     if failure:
         title = failure_text(failure, TITLE)
         headline = headline_text(failure)
-    name = revision_text(new)
+    happened = _what_happened(cluster, revision_text(new))
     baseline = baseline_text(cases[0]) if cases else ""
-    happened: Phrase = [f"Fails with {compiler_title(cluster.compiler)} {name}."]
-    if draft and draft.compiler_command:
-        verdict = f" {name} fails with the {draft.input_noun} below ({draft.ending})."
-        if failure and failure.is_of_metric:
-            verdict = (
-                f" {name} compiles the {draft.input_noun} below to a worse number."
-            )
-        happened = [Span(draft.compiler_command, "code"), verdict]
     if baseline:
         happened.append(f" {baseline}.")
     elif old:
@@ -188,6 +180,17 @@ def issue_document(
         summary = f"{len(cluster.cases)} cases fail in this way"
         blocks.append(Details(summary, [_names(cluster.cases)]))
     return Document(title, blocks)
+
+
+def _what_happened(cluster: FailureCluster, name: str) -> Phrase:
+    """Return what fails. name: of the toolchain."""
+    draft = cluster.draft
+    if not (draft and draft.compiler_command):
+        return [f"Fails with {compiler_title(cluster.compiler)} {name}."]
+    verdict = f" {name} fails with the {draft.input_noun} below ({draft.ending})."
+    if cluster.failure and cluster.failure.is_of_metric:
+        verdict = f" {name} compiles the {draft.input_noun} below to a worse number."
+    return [Span(draft.compiler_command, "code"), verdict]
 
 
 def _program(draft: IssueDraft, headline: str) -> list[Block]:

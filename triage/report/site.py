@@ -65,36 +65,12 @@ def build_site(store: NightStore, out: Path, tracks: str = "*") -> dict[str, Any
     if not history.cases:
         raise BadInput("no night with a result is stored; run `triage nightly`")
     lives = failure_lives(history)
-    slower = {row.case for night in history.nights for row in night.record.slower}
-    pages = {
-        case: f"cases/{text_id(f'{case.track.name} {case.case}')}"
-        for case in history.cases
-        if case.case in slower
-        or any(run.status is not Status.PASSED for run in case.runs)
-    }
+    pages = _case_pages(history)
     numbers = [night.summary.number for night in history.nights[-_GRID_NIGHTS:]]
     urls = {number: f"nights/{number}.html" for number in numbers}
     templates = html_templates()
     templates.filters.update(inline=inline_markup, fragment=fragment)
-    templates.globals.update(
-        plural=plural,
-        TIMES=TIMES,
-        history=history,
-        pages=pages,
-        urls=urls,
-        last=date_text(history.nights[-1].day),
-        labels=track_labels(history.tracks),
-        issue_markdown=issue_markdown,
-        issue_span=issue_span,
-        date_text=date_text,
-        known_facts=known_facts,
-        backend_sentence=backend_sentence,
-        came_span=came_span,
-        range_span=range_span,
-        times_text=times_text,
-        command_to_run=command_to_run,
-        failure_command=failure_command,
-    )
+    templates.globals.update(_names_in_templates(history, pages, urls))
     with disk_errors(f"write {out}"):
         _remove_earlier_site(out)
         write_whole(out / _MARK, "`triage site` may write this folder again.\n")
@@ -113,6 +89,45 @@ def build_site(store: NightStore, out: Path, tracks: str = "*") -> dict[str, Any
         "nights": len(history.nights),
         "cases": len(history.cases),
         "failures": len(lives),
+    }
+
+
+def _case_pages(history: NightsHistory) -> dict[CaseHistory, str]:
+    """Return the page of each case that did not only pass, or that became slower."""
+    slower = {row.case for night in history.nights for row in night.record.slower}
+    return {
+        case: f"cases/{text_id(f'{case.track.name} {case.case}')}"
+        for case in history.cases
+        if case.case in slower
+        or any(run.status is not Status.PASSED for run in case.runs)
+    }
+
+
+def _names_in_templates(
+    history: NightsHistory, pages: Mapping[CaseHistory, str], urls: Mapping[int, str]
+) -> dict[str, object]:
+    """Return what the templates of all pages call and show, by name."""
+    called = (
+        plural,
+        issue_markdown,
+        issue_span,
+        date_text,
+        known_facts,
+        backend_sentence,
+        came_span,
+        range_span,
+        times_text,
+        command_to_run,
+        failure_command,
+    )
+    return {
+        **{function.__name__: function for function in called},
+        "TIMES": TIMES,
+        "history": history,
+        "pages": pages,
+        "urls": urls,
+        "last": date_text(history.nights[-1].day),
+        "labels": track_labels(history.tracks),
     }
 
 
@@ -148,8 +163,9 @@ def _pages(
         )
     for life in lives:
         issue = night_issue(life.cluster, life.found_in or life.came.record).blocks
-        values = {"life": life, "logs": logs, "facts": [facts(life_facts(life))]}
-        yield f"failures/{life.page}", "failure", {**values, "issue": issue}
+        rows = facts(life_facts(life))
+        values = {"life": life, "logs": logs, "facts": [rows], "issue": issue}
+        yield f"failures/{life.page}", "failure", values
     for number in urls:
         night = store.night(number)
         if night:

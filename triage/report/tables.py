@@ -75,8 +75,7 @@ def run_document(run: RunResults) -> Document:
             group = failing
         elif statuses == {Status.PASSED} and len(rows) > 1:
             group = passing
-        words = {version: _outcome_text(result) for version, result in row.items()}
-        group.append([case, *(words.get(version, "") for version in versions)])
+        group.append([case, *(_outcome_text(row.get(version)) for version in versions)])
     columns = ["case", *versions]
     blocks: list[Block] = []
     if failing or others:
@@ -97,7 +96,9 @@ def run_document(run: RunResults) -> Document:
     return Document("Results", blocks)
 
 
-def _outcome_text(result: ProbeResult) -> Inline:
+def _outcome_text(result: ProbeResult | None) -> Inline:
+    if result is None:
+        return ""
     words = outcome_spans(result, short=True)
     if result.warnings:
         words.append(Span(f"  warning: {result.warnings[0].headline}", "dim"))
