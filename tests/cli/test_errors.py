@@ -36,6 +36,9 @@ lint good.yaml -t path:/nowhere      4  /nowhere does not exist
 nightly good.yaml --reduce           2  --out
 replay empty                         2  contains no reproducer
 why empty.mlir                       2  empty
+why empty/notes.md                   2  notes.md is empty or binary
+why "it's gone.mlir"                 2  not a file
+why good.mlir --backend nope         2  ^triage: "nope" is not a known backend
 bisect good.yaml --bad 99.0.0        4  no iree 99.0.0
 reduce good.yaml -t 99.0.0           4  no iree 99.0.0
 lint good.yaml -t path:broken        4  does not run
@@ -75,7 +78,7 @@ def place(lab: Lab) -> Lab:
         target = "target: {backend: llvm-cpu}\nlimits: {timeout: 1s, memory: 200MiB}"
         lab.write(f"{name}.yaml", f"name: {name}\ninput: {name}.py\n{target}\n")
         lab.write(f"{name}.py", code)
-    lab.write("empty/notes", "")
+    lab.write("empty/notes.md", "")
     lab.write("empty.mlir", "")
     lab.write("empty.mlirbc", "ML\xefR\0")
     lab.write("syntax.py", "width = 4\nprint('// fine'")

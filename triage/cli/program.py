@@ -7,7 +7,6 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-import shlex
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -34,6 +33,8 @@ from triage.recipes.recipe import RecipeStart, new_recipe
 from triage.recipes.values import name_from, why_unreadable
 from triage.toolchains.home import KeptKind, default_home, disk_errors
 
+_FIRST_CHARACTERS = 1000  # a binary file has a zero among them
+_NAMED_FILE = re.compile(r"(?<!\S)[^\s-]\S*\.\w+")
 TEXTS = (".md", ".txt", ".log", ".html")
 
 
@@ -65,8 +66,8 @@ class StartedRecipe:
 
     def write(self, *, overwrite: bool = False) -> None:
         """Write the recipe, and its program where that was copied. Raises BadInput for
-        files that exist, unless `overwrite` is set, and BadFiles for a recipe that
-        nothing loads, of which no file is left.
+        files that exist, unless `overwrite` is set, and for a recipe that nothing
+        loads, of which no file is left.
         """
         path = self.path
         start = self.start
@@ -83,10 +84,12 @@ class StartedRecipe:
                 written.write_text(text, encoding="utf-8")
         try:
             load_recipes([path], RecipesByFamily())
-        except BadFiles:
+        except BadFiles as error:
             for written in texts:
                 written.unlink()
-            raise
+            # nobody has seen this file
+            mistakes = "\n".join(problem.message for problem in error.problems)
+            raise BadInput(mistakes) from error
 
 
 class CodeNotAllowed(NoProgramError):
@@ -138,13 +141,13 @@ def _read_text(source: Path) -> str:
         text = decoded(sys.stdin.buffer.read() if stdin else source.read_bytes())
     except OSError as error:
         raise BadInput(f"{source} cannot be read: {error.strerror}") from error
-    if not text.strip():
-        raise BadInput("the text to read a program from is empty")
+    if not text.strip() or "\0" in text[:_FIRST_CHARACTERS]:
+        raise BadInput(f"{source} is empty or binary; name a text in UTF-8")
     return text
 
 
 def start_recipe(
-    app: AppContext, request: RecipeRequest, word: str, command: Sequence[str] = ()
+    app: AppContext, request: RecipeRequest, word: str, line: str = ""
 ) -> StartedRecipe:
     """Start a recipe from a text, from a command line, or else from a program.
 
@@ -153,8 +156,8 @@ def start_recipe(
     if request.text:
         with app.progress().task(f"read {word}"):
             start = start_from_text(request, word)
-    elif command:
-        start = start_from_command(request, command)
+    elif line:
+        start = start_from_command(request, line)
     else:
         assert request.source
         start = start_from_file(request, request.source)
@@ -171,14 +174,11 @@ def write_recipe_for(
     about.
     """
     packages = FamilyRef.parse(named_family(*revs) or "").packages
-    command: list[str] = []
+    line = ""
     if " " in word and not os.path.exists(word):  # noqa: PTH110 - too long for a path
-        command = shlex.split(word)
-        # the first file that it names, or else its tool
-        words = [word for word in command[1:] if not word.startswith("-")]
-        file = [*(path for path in map(Path, words) if path.suffix), Path(command[0])][
-            0
-        ]
+        line = word
+        named = _NAMED_FILE.search(word)
+        file = Path(named[0] if named else word)
         request = RecipeRequest(
             file, None, options.backend, options.chip, None, packages
         )
@@ -189,13 +189,13 @@ def write_recipe_for(
             file = request.source
             _check_program(file)
     absolute = os.path.abspath(file)  # noqa: PTH100 - it need not exist
-    request_text = repr((absolute, command, request))
-    key = hashlib.sha256(request_text.encode()).hexdigest()[:12]
+    content = repr((absolute, line, request)).encode()
+    key = hashlib.sha256(content).hexdigest()[:12]
     title = name_from("stdin" if word == "-" else file.stem) or "program"
     path = default_home().folder(KeptKind.PROGRAMS) / key / f"{title}.yaml"
     try:
         request = replace(request, path=path)
-        started = start_recipe(options.app, request, word, command)
+        started = start_recipe(options.app, request, word, line)
         if request.text and started.start.input.suffix == ".py":
             allow_code(options.app, started.start.copied, file)
     except NoProgramError as error:

@@ -154,7 +154,7 @@ def new(
     request = RecipeRequest(path, None, target.backend, target.chip, None)
     if source:
         request = request_for(source, target, path)
-    started = start_recipe(target.app, request, source or "", command or ())
+    started = start_recipe(target.app, request, source or "", " ".join(command or ()))
     start = started.start
     started.write()
     written = {

@@ -6,8 +6,7 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
@@ -45,6 +44,10 @@ _RELEASE = re.compile(
     r"|\b(?:on|since|with|in|from|to|between)(?: the)?(?: version| release)?)[\s:]+"
     rf"(?=v?\d+\.\d+\.\d){_VERSIONS}"
 )
+_WRONG_RESULT = re.compile(
+    r"(?i)\b(?:wrong|incorrect|different|inconsistent|unexpected)(?: \w+)? "
+    r"(?:results?|outputs?|values?|answers?|numbers?)\b"
+)
 _DATED = re.compile(r"(?i)\bnightly\b[^\n\d]{0,20}\b(20\d\d)-?(\d\d)-?(\d\d)\b")
 _MOST_REVISIONS = 3  # of those that a text names
 _FIRST_BYTES = 1 << 16
@@ -57,20 +60,14 @@ class NoProgramError(BadInput):
     """The text, if it is known."""
 
 
-def start_from_command(request: RecipeRequest, words: Sequence[str]) -> RecipeStart:
+def start_from_command(request: RecipeRequest, line: str) -> RecipeStart:
     """Start from the user's own command line of a compiler."""
-    line = words[0]
-    if len(words) > 1:
-        line = shlex.join(words)
     for starter in recipe_starters().values():
         for call in calls_in(line, starter.tools):
             start = starter.from_call(call, request.backend, request.source)
             _check_file(start.input)
             return replace(start, left_out=(*call.variables, *start.left_out))
-    raise BadInput(
-        f"no compiler family reads command lines of {words[0]}; name the model with "
-        "--input"
-    )
+    raise BadInput(f"{line!r} is not a file, and it calls no known compiler")
 
 
 def start_from_file(request: RecipeRequest, source: Path) -> RecipeStart:
@@ -122,6 +119,8 @@ def start_from_text(request: RecipeRequest, name: str) -> RecipeStart:
     data = request.text.encode("utf-8", "replace")
     log = classify_log(BytesIO(data), packaged_rules())
     classes = [failure.failure_class for failure in log.failures]
+    if _WRONG_RESULT.search(request.text):
+        classes.append("wrong-result")
     return replace(
         start,
         copied=start.copied or program.text,
@@ -173,7 +172,7 @@ def reported_revisions(text: str, family: str) -> list[str]:
     """
     compiler = family_named(family)
     names = (compiler.distribution, *compiler.recipe.nicknames, family)
-    any_name = "|".join(re.escape(name) for name in names if name)
+    any_name = "|".join(map(re.escape, filter(None, names)))
     named = re.compile(rf"(?i)\b(?:{any_name})\b{_BEFORE_VERSION}(?<![\d.]){_VERSIONS}")
     matches = [match[1] for match in (*named.finditer(text), *_RELEASE.finditer(text))]
     versions = re.findall(_VERSION, " ".join(matches))
