@@ -111,8 +111,12 @@ class IreeRecipes(RecipeStarter):
         if request.kernel:
             return None
         if not request.backend:
-            target = _target_in(request.text)
-            assumed = [word for word in (target.backend, target.chip) if word]
+            target = _target_in(f"{request.chip or ''} {request.text}")
+            assumed = [
+                word
+                for word in (target.backend, target.chip)
+                if word and word != request.chip
+            ]
             return RecipeStart(IREE.name, path, target, assumed=assumed)
         if request.backend == "rocm" and request.chip is None:
             raise BadInput("rocm compiles for a chip, and none is named")
