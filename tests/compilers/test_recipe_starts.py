@@ -218,7 +218,6 @@ def test_the_types_of_a_launch_decide_those_of_the_arguments(made: str) -> None:
         ("k.ttir", "triton", "cuda"),
         ("f.py", "xla", "cpu"),
         ("p.hlo", "xla", "cpu"),
-        ("f.py:absent", "", ""),
     ],
 )
 def test_the_program_says_which_family_compiles_it(
@@ -228,7 +227,6 @@ def test_the_program_says_which_family_compiles_it(
     (workplace / "f.py").write_text("import jax\n\nprint(jax.jit(abs)(-1))\n")
     (workplace / "p.hlo").write_text((DATA / "reduce.hlo").read_text())
     done = triage("recipe", "new", "r.yaml", "--input", source)
-    assert done.returncode == (0 if compiler else 2)
-    if compiler:
-        [case] = load_recipes([workplace / "r.yaml"])
-        assert (case.compiler, case.target.backend) == (compiler, backend)
+    assert done.returncode == 0
+    [case] = load_recipes([workplace / "r.yaml"])
+    assert (case.compiler, case.target.backend) == (compiler, backend)

@@ -263,7 +263,7 @@ def _host_value(node: ast.expr, names: Bindings) -> HostValue:
             alternatives = names.pop(name, ())
         case ast.IfExp(body=first, orelse=second):
             alternatives = (first, second)
-        case ast.BoolOp(values=values) | ast.List(elts=values) | ast.Tuple(elts=values):
+        case ast.BoolOp(values=values) | ast.List(elts=values):
             alternatives = values
     return _first_known_value(alternatives, names)
 
@@ -390,6 +390,13 @@ def _bindings(tree: ast.AST) -> Bindings:
     """Return the values that are assigned to names."""
     bound: Bindings = {}
     for node in ast.walk(tree):
-        if isinstance(node, ast.Assign):
-            bound.setdefault(ast.unparse(node.targets[0]), []).append(node.value)
+        match node:
+            case ast.Assign([ast.Tuple(names)], ast.Tuple(values)):
+                pass
+            case ast.Assign(names, value):
+                values = [value] * len(names)
+            case _:
+                continue
+        for name, value in zip(names, values, strict=False):
+            bound.setdefault(ast.unparse(name), []).append(value)
     return bound
