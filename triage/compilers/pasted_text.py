@@ -25,7 +25,7 @@ from triage.model.execution import IR_DUMP_LINE
 from triage.recipes.recipe import RecipeStart
 
 # a line of a listing
-_NUMBERED = re.compile(r"[ \t]*\d{1,5}(?:[:|.)]|(?=\s))[ \t]?")
+_NUMBERED = re.compile(r"(?m)^[ \t]*\d{1,5}(?:[:|.)]|(?=\s))[ \t]?")
 # a backslash at the end of a line, or an option at the beginning of the next one
 _CONTINUED = re.compile(r"\\[ \t]*\n[ \t]*|\n[ \t]*(?=--?[a-z][\w-]*[= \n])")
 _VARIABLE = re.compile(r"(?<!\S)[A-Za-z_]\w*=\S*")
@@ -284,10 +284,9 @@ def blocks_in(text: str) -> list[str]:
 
 
 def _without_line_numbers(block: str) -> str:
-    lines = block.splitlines(keepends=True)
-    if all(map(_NUMBERED.match, lines)):
-        lines = [_NUMBERED.sub("", line, count=1) for line in lines]
-    return "".join(lines)
+    if all(map(_NUMBERED.match, block.splitlines())):
+        return _NUMBERED.sub("", block)
+    return block
 
 
 def chip_in(text: str) -> str | None:

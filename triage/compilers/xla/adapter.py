@@ -68,7 +68,7 @@ _INPUTS = {
 }
 
 # A reproducer's script, its part that converts HLO, and the part that runs.
-_START = '''"""Compile {source} with jaxlib{run}."""
+_START = '''"""Compile {source} with jaxlib, and run it if the failure needs that."""
 
 import os
 from math import inf, nan
@@ -140,10 +140,9 @@ class XlaRecipes(RecipeStarter):
     def from_program(
         self, request: RecipeRequest, path: Path, program: str
     ) -> RecipeStart | None:
-        is_ours = path.suffix == ".hlo" or request.backend == "xla"
-        if request.backend in (None, "xla", "cpu") and not request.kernel:
-            is_ours = is_ours or _JAX.search(program) is not None
-        if is_ours:
+        may_be_script = request.backend in (None, "cpu") and not request.kernel
+        is_script = may_be_script and _JAX.search(program)
+        if is_script or path.suffix == ".hlo" or request.backend == "xla":
             return RecipeStart("xla", path, Target("cpu"))
         return None
 
@@ -241,7 +240,6 @@ class Xla(Compiler):
         text = _START.format(
             source=task.source,
             convert=_CONVERT if task.source.endswith((".hlo", ".txt")) else "",
-            run=", run it and compare" if run and run.expected else "",
             flags=json.dumps(" ".join(flags)),
         )
         if run:
