@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import shlex
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from triage.bisect.history import known_releases
@@ -17,6 +17,7 @@ from triage.execution.task import ProbeJob
 from triage.investigate.investigation import ClusterInvestigation, Investigation
 from triage.investigate.result import Explanation, FailureCluster
 from triage.model.case import Case
+from triage.model.execution import Stage
 from triage.model.outcome import (
     Cause,
     Failed,
@@ -28,8 +29,10 @@ from triage.model.outcome import (
 from triage.recipes.expectations import expected_class, names_failure
 from triage.toolchains.registry import ToolchainRef
 
-_NEARLY_ALL = 0.9  # of the time that is left
 _MORE_TIME = "10m"  # in the command that goes on after a spent budget
+_NOT_COMPARED = NoAnswer(
+    Cause.NEEDLESS, "no results were compared: a wrong one would not be seen"
+)
 
 
 @dataclass
@@ -65,16 +68,16 @@ class Explainer:
         if self.reported and not self.rev:
             named = registry.reported_toolchains(self.case.compiler, self.reported)
         refs = self._toolchains(named)
-        answer = self._first_answer(refs)
+        answer = self._first_answer(refs[0])
         cases = {sibling.name: sibling for sibling in self.siblings}
         work = Investigation(self.engine, (None, refs[0]), cases)
         record = FailureCluster(signature="", cases=[self.case.name])
         cluster = ClusterInvestigation(work, record, self.case)
         work.clusters.append(cluster)
         if answer.failure is None:
-            # nearly all, because the steps after it may be needless
-            cluster.seconds = _NEARLY_ALL * (self.deadline - time.monotonic())
-            cluster.do_step("history", lambda _: self._find_elsewhere(answer, refs[1:]))
+            cluster.seconds = self.deadline - time.monotonic()
+            cluster.do_step("history", lambda _: self._find_failure(answer, refs))
+            cluster.case = self.case
         if answer.failure and answer.fails_on and not answer.flaky:
             work.steps = ["bisect", "attribute", "remedy"]
             cluster.add(failure=answer.failure)
@@ -87,8 +90,14 @@ class Explainer:
         answer.bisection = cluster.record.culprit
         answer.attribution = cluster.record.attribution
         answer.remedies = cluster.record.remedies
-        results = cluster.step_results.values()
-        answer.left = [step for step in results if step.status in ("left", "failed")]
+        answer.left = [
+            step
+            for step in cluster.step_results.values()
+            if step.status in ("left", "failed")
+        ]
+        may_differ = self.text and Stage.COMPARE not in self.case.stages
+        if may_differ and answer.passes and not answer.failure:
+            answer.unanswered = _NOT_COMPARED
         if answer.failure or not self.rev:
             answer.releases = known_releases(self.engine, self.case, named)
         answer.next = self._commands(answer)[:2]
@@ -109,10 +118,10 @@ class Explainer:
 
     # Which toolchain fails
 
-    def _first_answer(self, refs: Sequence[ToolchainRef]) -> Explanation:
+    def _first_answer(self, ref: ToolchainRef) -> Explanation:
         """Return what the first toolchain says of the case."""
-        probe = self._first_probe(refs)
         case = self.case
+        probe = self.engine.probe(ProbeJob(case, ref))
         outcome = probe.outcome
         answer = Explanation(
             case.name,
@@ -133,61 +142,47 @@ class Explainer:
             answer.fails_on = probe.revision
         return answer
 
-    def _first_probe(self, refs: Sequence[ToolchainRef]) -> Probe:
-        """Probe the case on the first toolchain. Where only another release can say
-        what is right, compare it with one that has other results.
-        """
-        first = refs[0]
-        probe = self.engine.probe(ProbeJob(self.case, first))
-        compiler = self.engine.compilers[self.case.compiler]
-        compared = compiler.with_reference(self.case, first.revision.name)
-        is_comparable = compared is not self.case and first.release is not None
-        if not isinstance(probe.outcome, Passed) or not is_comparable:
-            return probe
-        others = refs[1:] or self.engine.registry.neighbours(first)
-        other = self._first_probe_with(_fails_each_time, compared, others)
-        if other is None:
-            return probe
-        self.case = compiler.with_reference(self.case, other.revision.name)
-        return self.engine.probe(ProbeJob(self.case, first))
-
-    def _first_probe_with(
-        self,
-        is_wanted: Callable[[Outcome], bool],
-        case: Case,
-        refs: Sequence[ToolchainRef],
-    ) -> Probe | None:
-        """Return the probe of the first of several toolchains whose outcome is
-        wanted.
-        """
+    def _first_failing(self, refs: Sequence[ToolchainRef]) -> Probe | None:
+        """Return the probe of the first of several toolchains with the failure."""
         jobs = self.engine.jobs
         for start in range(0, len(refs), jobs):
-            batch = [ProbeJob(case, ref) for ref in refs[start : start + jobs]]
+            batch = [ProbeJob(self.case, ref) for ref in refs[start : start + jobs]]
             for probe in self.engine.probe_in_order(batch, "why"):
-                if is_wanted(probe.outcome):
+                if self._is_wanted(probe.outcome):
                     return probe
         return None
 
-    def _find_elsewhere(
-        self, answer: Explanation, others: Sequence[ToolchainRef]
-    ) -> None:
+    def _find_failure(self, answer: Explanation, refs: Sequence[ToolchainRef]) -> None:
         """Find a toolchain that has the failure, for a case without it on the first
-        one: among the others, or else among the releases.
+        one: on the others, or else among the releases. Where only another release can
+        say what is right, results that differ are a failure of the first one.
         """
-        probe = self._first_probe_with(self._is_wanted, self.case, others)
-        passes_on_several = answer.passes and others and not answer.unseen
+        first, *others = refs
+        compiler = self.engine.compilers[self.case.compiler]
+        case = self.case
+        if answer.passes and first.release is not None:
+            self.case = compiler.with_reference(case, first.revision.name)
+        if self.case is not case:
+            others = [first, *(others or self.engine.registry.neighbours(first))]
+        probe = self._first_failing(others)
+        if self.case is not case and probe and _has_other_results(probe.outcome):
+            self.case = compiler.with_reference(case, probe.revision.name)
+            probe = self._first_failing([first])
+        passes_on_several = answer.passes and refs[1:] and not answer.unseen
         is_enough = passes_on_several or (self.rev and answer.cause is not Cause.INPUT)
         if probe is None and not (is_enough or self.reported):
             line = probe_key_releases(BisectRequest(self.engine, self.case))
             last = [line.probes[index][-1] for index in line.last_outcomes]
-            failing = [item for item in last if self._is_wanted(item.outcome)]
-            probe = failing[-1] if failing else None
+            for item in last:
+                if self._is_wanted(item.outcome):
+                    probe = item
             answer.is_unreadable = answer.cause is Cause.INPUT and all(
                 isinstance(item.outcome, NoAnswer) for item in last
             )
-        if probe and probe.outcome.failure and not self.rev:
+        if probe and (not self.rev or probe.revision == answer.toolchain):
             answer.failure = probe.outcome.failure
             answer.fails_on = probe.revision
+            answer.passes &= answer.fails_on != answer.toolchain
             answer.unseen = None
 
     def _commands(self, answer: Explanation) -> list[str]:
@@ -258,3 +253,7 @@ class Explainer:
 
 def _fails_each_time(outcome: Outcome) -> bool:
     return isinstance(outcome, Failed) and not outcome.flaky
+
+
+def _has_other_results(outcome: Outcome) -> bool:
+    return isinstance(outcome, Failed) and outcome.failure.stage is Stage.COMPARE

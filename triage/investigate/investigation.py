@@ -199,8 +199,7 @@ class ClusterInvestigation:
             search = plan_commits(request, old, new)
         reasons = [candidate.untestable for candidate in search.line.candidates]
         if reasons.count(None) <= len(self.pair):
-            names = " and ".join(ref.revision.name for ref in self.pair)
-            why = f"nothing between {names} has a compiler"
+            why = "nothing between the two releases has a compiler"
             return NoAnswer(Cause.NEEDLESS, why)
         culprit = self._bisect_along(search)
         if culprit.after is None:
