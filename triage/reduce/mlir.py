@@ -46,7 +46,6 @@ from triage.reduce.problem import (
 _LINE = re.compile(r":(\d+):\d+$")
 _MANY = 24  # operations
 _ELIDED = "dense_resource<__elided__>"  # parses, but is not a program
-_LARGE = 4 << 20  # bytes of a file from which it is first read without its constants
 _LONG = re.compile(
     r"(dense(?:_resource)?)<(?:\"[^\"]*\"|\[.*\]|[\w.$-]+)>(?= : (?:tensor|vector)<)",
     re.DOTALL,
@@ -78,19 +77,18 @@ def mlir_form(
         cuts = (bypass_long_programs, *cuts)
     return Form(
         _read_shortened_and_whole(readers, case, source),
-        (*cuts, fold, shorten_constants),
+        (*cuts, fold),
         (shrink_dimensions, drop_attributes, drop_settings),
-        (find_failing_part(failure),),
+        (find_failing_part(failure), inline_calls),
     )
 
 
 def _read_shortened_and_whole(
     readers: Sequence[Reader], case: Case, source: Path
 ) -> Iterator[MlirProgram]:
-    """Yield a large program without its long constants, then each as it is."""
-    is_large = source.stat().st_size > _LARGE
+    """Yield the program without its long constants, then as it is."""
     reader, *others = readers
-    for elide in dict.fromkeys((is_large, False)):
+    for elide in (True, False):
         text = reader.generic_form(source, elide=elide)
         if text is None:
             raise UnreadableError("the toolchain's tools do not read it")
@@ -259,14 +257,24 @@ def _inner_blocks(module: Module) -> list[Block]:
     return [block for block in module.blocks()[1:] if block not in outer]
 
 
+def inline_calls(problem: ReductionProblem) -> None:
+    """Let functions move into their callers, because a called one cannot be cut."""
+    if len(MlirProgram.of(problem).module.functions()) > 1:
+        _take_folded(problem, ("--inline",))
+
+
 def fold(problem: ReductionProblem) -> None:
     """Let the compiler canonicalize the program, where that makes it smaller: with what
     nothing uses left out, or as it is.
     """
+    _take_folded(problem, MlirProgram.of(problem).readers[0].shortening, ())
+
+
+def _take_folded(problem: ReductionProblem, *options: tuple[str, ...]) -> None:
     program = MlirProgram.of(problem)
 
-    def folded(options: tuple[str, ...]) -> MlirProgram | None:
-        words = (*options, *CANONICALIZE, "--mlir-print-op-generic")
+    def folded(words: tuple[str, ...]) -> MlirProgram | None:
+        words = (*words, *CANONICALIZE, "--mlir-print-op-generic")
         text = program.readers[0].text_after_passes(program.text, words)
         with suppress(UnparsableError):
             module = parse_module(text or "")
@@ -276,49 +284,32 @@ def fold(problem: ReductionProblem) -> None:
                 return candidate
         return None
 
-    problem.take_first(map(folded, dict.fromkeys((program.readers[0].shortening, ()))))
+    problem.take_first(map(folded, options))
 
 
 def drop_attributes(problem: ReductionProblem) -> None:
-    """Drop attributes, but for those that the program is invalid without."""
-    _change_attributes(problem, lambda _: None)
-
-
-def shorten_constants(problem: ReductionProblem) -> None:
-    """Replace long constants by ones with a single value."""
-    _change_attributes(problem, with_one_value)
-
-
-def _change_attributes(
-    problem: ReductionProblem, new_text: Callable[[str], str | None]
-) -> None:
-    """Give attributes another text, None to drop them, and drop resources that none
-    uses then.
+    """Drop attributes, but for those that the program is invalid without, and then
+    resources that none uses.
     """
     start = MlirProgram.of(problem)
     attributes = [
         (operation, name)
         for operation in start.module.root.walk()
-        for name, text in {**operation.attributes, **operation.properties}.items()
-        if new_text(text) != text
+        for name in {**operation.attributes, **operation.properties}
     ]
 
-    def with_changes(chosen: Sequence[Attribute]) -> MlirProgram:
+    def without(dropped: Sequence[Attribute]) -> MlirProgram:
         module, new = start.copy_module()
-        for operation, name in chosen:
-            for holder in (new[operation].attributes, new[operation].properties):
-                text = new_text(holder.pop(name)) if name in holder else None
-                if text is not None:
-                    holder[name] = text
+        for operation, name in dropped:
+            new[operation].attributes.pop(name, None)
+            new[operation].properties.pop(name, None)
         texts = [text for inner in module.root.walk() for text in inner.texts()]
         if not any("dense_resource<" in text for text in texts):
             module.trailer = ""
         return replace(start, module=module)
 
-    valid = [
-        item for item in attributes if problem.is_valid_change(with_changes([item]))
-    ]
-    problem.delete(valid, with_changes)
+    valid = [item for item in attributes if problem.is_valid_change(without([item]))]
+    problem.delete(valid, without)
 
 
 def with_one_value(text: str) -> str:
@@ -330,9 +321,7 @@ def with_one_value(text: str) -> str:
     if element is None:
         return text
     value = "1.000000e+00"
-    if element[1] == "i1":
-        value = "true"
-    elif element[1].startswith(("i", "ui", "si")):
+    if element[1][0] in "ius":
         value = "1"
     return f"dense<{value}>{text[match.end() :]}"
 
