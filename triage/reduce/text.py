@@ -1,7 +1,7 @@
 """The form of any text: passes by lines, then by tokens within the lines that are left.
 
-The key insight about tokens: most languages nest brackets and separate items by commas,
-so whole brackets and items are dropped before single tokens.
+The key insight about tokens: most languages nest brackets, separate items by commas,
+and end statements with a semicolon or a brace. These are dropped before single tokens.
 """
 
 from __future__ import annotations
@@ -62,12 +62,12 @@ def text_form(case: Case, source: Path) -> Form:
     """Return the form of any text file."""
     text = source.read_bytes().decode("utf-8", "surrogateescape")
     lines = [line.rstrip() for line in text.splitlines() if line.strip()]
+    program = TextProgram(case, lines, source.suffix[1:] or "txt")
     passes = (
         drop_lines,
         drop_items,
         drop_tokens,
     )
-    program = TextProgram(case, lines, source.suffix[1:] or "txt")
     return Form([program], passes, (drop_settings,))
 
 
@@ -84,7 +84,7 @@ def drop_lines(problem: ReductionProblem) -> None:
 
 
 def drop_items(problem: ReductionProblem) -> None:
-    """Drop brackets with what they hold, items between commas, and brackets alone."""
+    """Drop brackets with what they hold, items, statements, and brackets alone."""
 
     def changes() -> Iterator[Program]:
         start = TextProgram.of(problem)
@@ -104,25 +104,35 @@ def drop_tokens(problem: ReductionProblem) -> None:
 
 
 def _spans(tokens: Sequence[str]) -> list[range]:
-    """Return the brackets with what they hold, and the items between separators with
-    one separator, in the order of their first tokens, outer ones first.
+    """Return the brackets with what they hold, the items between separators with one
+    separator, and what ends with a brace and begins after the last statement, in the
+    order of their first tokens, outer ones first.
 
     >>> _spans(["f", "(", "a", ",", "b", ")"])
     [range(1, 6), range(2, 4), range(3, 5)]
+    >>> tokens = "f { a ; } g { }".split()
+    >>> [" ".join(tokens[span.start : span.stop]) for span in _spans(tokens)]
+    ['f { a ; }', '{ a ; }', 'a ;', ';', 'g { }', '{ }']
     """
     spans: set[range] = set()
-    opened = [(-1, 0)]  # of each open bracket its index, and that of the item's start
-    for index, token in enumerate([*tokens, "the end"]):
-        bracket, item = opened[-1]
-        if token in _BRACKETS.values():
-            opened.append((index, index + 1))
-        elif token in (",", ";"):
+    # of each open bracket its index, and where the item and the statement begin
+    opened = [[-1, 0, 0]]
+    for index, text in enumerate([*tokens, "the end"]):
+        bracket, item, statement = opened[-1]
+        if text in _BRACKETS.values():
+            opened.append([index, index + 1, index + 1])
+        elif text in (",", ";"):
+            if text == ";":
+                item = statement
             spans.add(range(item, index + 1))
-            opened[-1] = (bracket, index + 1)
-        elif index == len(tokens) or (token in _BRACKETS and len(opened) > 1):
-            if bracket >= 0 and token in _BRACKETS:
-                spans.add(range(bracket, index + 1))
-                opened.pop()
+            opened[-1] = [bracket, index + 1, index + 1]
+        elif index == len(tokens) or (text in _BRACKETS and len(opened) > 1):
             if item > bracket + 1:
                 spans.add(range(item - 1, index))
+            if bracket >= 0 and text in _BRACKETS:
+                spans.add(range(bracket, index + 1))
+                opened.pop()
+                if text == "}":
+                    spans.add(range(opened[-1][2], index + 1))
+                    opened[-1][2] = index + 1
     return sorted(spans, key=lambda span: (span.start, -span.stop))
