@@ -29,7 +29,8 @@ from tests.reduce.large_models import PATTERNS, model, recipe
 UVX = [sys.executable, "-m", "uv", "tool", "run", "--quiet"]
 PEERS = {
     "Shrink Ray": (
-        "shrinkray",
+        # newer ones build a language model's runtime
+        "shrinkray@25.12.26.0",
         "--parallelism=2 --input-type=arg --ui=basic --volume=quiet ./oracle.sh model.mlir",
     ),
     # it imports pkg_resources, which newer setuptools do not have
