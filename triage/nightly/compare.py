@@ -52,9 +52,7 @@ def case_result(
     case = new.case
     old = result_of(baseline)
     result = result_of(new)
-    expectation = None
-    if case.expect:
-        expectation = expectation_for(case, new.version, result.failure)
+    expectation = expectation_for(case, new.version, result.failure)
     return CaseResult(
         **vars(result),
         suite=suite_of(case),

@@ -120,21 +120,20 @@ class NightRun:
 
     def night(self, stopped: str | None = None) -> Night:
         """Return what is known."""
-        results = dict(self._results)
-        investigation = self.investigation
-        summary = None
-        if investigation:
-            seconds = round(investigation.seconds, 1)
-            summary = InvestigationSummary(seconds, self.budget, self.command)
-        clusters = investigation.records() if investigation else []
-        for cluster in clusters:
-            origins = [cluster.culprit] if cluster.culprit else []
-            for name in filter(None, (cluster.representative, *cluster.confirmed)):
-                results[name] = replace(results[name], bisections=origins)
         names = list(self.cases_by_name)
-        cases = [results[name] for name in names if name in results]
-        if not investigation:
-            clusters = clusters_of(cases)
+        results = {name: self._results[name] for name in names if name in self._results}
+        clusters = clusters_of(results.values())
+        summary = None
+        if self.investigation:
+            clusters = self.investigation.records()
+            seconds = round(self.investigation.seconds, 1)
+            summary = InvestigationSummary(seconds, self.budget, self.command)
+        for cluster in clusters:
+            if cluster.culprit:
+                for name in filter(None, (cluster.representative, *cluster.confirmed)):
+                    bisections = [cluster.culprit]
+                    results[name] = replace(results[name], bisections=bisections)
+        cases = list(results.values())
         old, new = map(self.engine.registry.revision, self.refs)
         compiler = next((case.compiler for case in self.cases), None)
         return Night(
