@@ -1,5 +1,6 @@
 """What every compiler family must answer, and may offer. A family translates cases into
-command lines; it never runs a case itself.
+command lines; it never runs a case itself. At the end stand the keys of a recipe for a
+kernel, which reductions and remedies change.
 """
 
 from __future__ import annotations

@@ -112,13 +112,14 @@ _TOOLS = (
     ".",
     "../../_runtime_libs",
 )
-_NO_DEVICE = re.compile(
+# Patterns of the runtime, which few commands need and re compiles on first use.
+_NO_DEVICE = (
     r"(?:UNAVAILABLE|NOT_FOUND); (?P<reason>[^;\n]+)[^\0]*creating driver for device "
     r"'(?P<device>[^']+)'"
 )
-_UNKNOWN_FLAG = re.compile(r"flag '([\w-]+)' not recognized")
-_EXECUTABLE = re.compile(r"\bhal\.executable (?:public |private )?@([\w$.-]+)")
-_DISPATCH = re.compile(
+_UNKNOWN_FLAG = r"flag '([\w-]+)' not recognized"
+_EXECUTABLE = r"\bhal\.executable (?:public |private )?@([\w$.-]+)"
+_DISPATCH = (
     r"\butil\.func public @([\w$.-]+)\(%\w+: i32\)[^{]*\{[^\n]*iree\.benchmark = "
     r'"dispatch"'
 )
@@ -168,12 +169,12 @@ class IreeRunner(Runner):
         return value.file is not None or value.element not in _ONLY_IN_FILES
 
     def startup_failure(self, stderr: str) -> NoAnswer | None:
-        match = _NO_DEVICE.search(stderr)
+        match = re.search(_NO_DEVICE, stderr)
         if match:
             reason = match["reason"].strip(" :")
             text = f"this machine has no device {match['device']}: {reason}"
             return NoAnswer(Cause.TARGET, text)
-        match = _UNKNOWN_FLAG.search(stderr)
+        match = re.search(_UNKNOWN_FLAG, stderr)
         if match:
             text = f"does not know the flag --{match[1]} to run a program"
             return NoAnswer(Cause.FLAG, text)
@@ -211,11 +212,11 @@ class IreeKernels:
         """Return the kernels that a small program starts: name, and the option that
         measures this kernel alone.
         """
-        executable = _EXECUTABLE.search(text)
+        executable = re.search(_EXECUTABLE, text)
         name = "dispatch"
         if executable:
             name = executable[1]
-        functions = enumerate(_DISPATCH.findall(text), 1)
+        functions = enumerate(re.findall(_DISPATCH, text), 1)
         return [
             (
                 name if number == 1 else f"{name}-{number}",
