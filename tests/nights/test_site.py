@@ -154,3 +154,9 @@ def test_the_page_of_a_failing_case_begins_with_its_to_do(
     assert f"{command} --good {good} --bad {bad} --repo DIR" in again[-1]
     urls = [url for text, url in search_rows(public) if "breaks" in text]
     assert urls == [f"cases/{page.name}"]
+
+
+def test_a_failure_that_was_always_there_is_explained_by_why(site: Site) -> None:
+    public = site(night(1, {}, cases=[case_result("a", "F", "F", source="a.yaml")]))
+    command = f"triage why a.yaml --case a -t {nightly_name(1)}</pre>"
+    assert command in (public / f"{LEGALIZE}.html").read_text()

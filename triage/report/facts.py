@@ -176,7 +176,7 @@ def life_facts(life: FailureLife) -> Iterator[Fact]:
     yield name, f"{last.day} with {revision_text(last.toolchain)}"
     how: Inline = "nothing: it is gone"
     if life.to_do:
-        how = to_do_spans(life.to_do)
+        how = to_do_spans(life.to_do, is_compared=life.before is not None)
     elif life.state == "known":
         how = "nothing: its recipe expects it"
     yield "to do", how
@@ -196,8 +196,10 @@ def range_span(compiler: str, old: Revision | None, new: Revision) -> Span:
     return Span(f"{old.name} .. {new.name}", url=compare_url(compiler, old, new))
 
 
-def to_do_spans(to_do: ToDo) -> Phrase:
-    """Return what to do about one failure or case, the action first."""
+def to_do_spans(to_do: ToDo, *, is_compared: bool = True) -> Phrase:
+    """Return what to do about one failure, the action first. is_compared: whether a
+    toolchain without it is known.
+    """
     from triage.nightly.result import Action
 
     how: Phrase
@@ -208,8 +210,10 @@ def to_do_spans(to_do: ToDo) -> Phrase:
             how = [f": it is fixed in {to_do.since}"]
         case Action.WAIT:
             how = [" for ", issue_span(to_do.issue or "")]
-        case _:
+        case _ if is_compared:
             how = [": repeat the nightly with --investigate"]
+        case _:
+            how = [": run triage why"]
     return [Span(to_do.action.value, "strong"), *how]
 
 
