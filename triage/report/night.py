@@ -136,7 +136,7 @@ def night_document(night: Night) -> Document:
     blocks.append("")
     for change, title in _LISTED.items():
         reasons = {
-            case.case: reason_text(case) or failure_text(case.either_failure)
+            case.case: _why_not_new(case) or failure_text(case.baseline.failure)
             for case in night.cases_with(change)
         }
         blocks += _folded(f"{title} ({len(reasons)})", "failure", reasons)
@@ -197,16 +197,17 @@ def night_junit(night: Night) -> str:
         for cluster in night.clusters
         for name in cluster.cases
     }
-    cases = [
-        junit_result(
-            replace(case, reason=reason_text(case) or None),
+    cases = []
+    for case in night.cases:
+        reason = _why_not_new(case)
+        result = junit_result(
+            replace(case, reason=f"{case.change}: {reason}" if reason else None),
             case.case,
             is_failure=case.is_new_failure,
             strict=night.strict,
             text=texts.get(case.case, ""),
         )
-        for case in night.cases
-    ]
+        cases.append(result)
     for row in night.slower if night.strict else ():
         text = times_text(row)
         failed = (text, "slower", text)
@@ -236,12 +237,13 @@ def night_verdict(night: Night) -> str:
     return f"{', '.join(counts) or 'no case'}; {effort}"
 
 
-def reason_text(case: CaseResult) -> str:
-    """Return on which of the two toolchains a case could not be tested, and why."""
-    for result in (case, case.baseline):
-        if result.status == Status.UNTESTABLE or result.reason:
-            return f"{result.toolchain.name}: {result.reason}"
-    return ""
+def _why_not_new(case: CaseResult) -> str:
+    """Return why a case could not be tested, else how it fails; empty if it passes."""
+    if case.change is CaseChangeKind.UNTESTABLE:
+        for result in (case, case.baseline):
+            if result.status is Status.UNTESTABLE:
+                return f"{result.toolchain.name}: {result.reason}"
+    return failure_text(case.failure)
 
 
 def time_name(row: TimeChange) -> str:
