@@ -7,13 +7,14 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 from xml.etree import ElementTree
+from xml.etree.ElementTree import Element
 
 import pytest
 
 from tests.bisect.letters import HistoryEngine, case_named, failure, release_refs
 from tests.conftest import ROOT, Triage
 from triage.attribute.result import Attribution, ComparisonResult
-from triage.bisect.result import Bisection, Suspect, Transition
+from triage.bisect.result import Bisection, BisectKind, Suspect, Transition
 from triage.execution.in_turn import Pace
 from triage.model.case import Expectation
 from triage.model.errors import BadInput
@@ -31,15 +32,15 @@ STATES = """
 case          letters  change           result in JUnit's report
 worse         PF       regressed        failure
 other         FG       changed          failure
-same          FF       failing          skipped
+same          FF       failing          failing
 fine          PP       passing          passed
 fixed         FP       fixed            passed
-unsteady      PF       flaky            skipped
-never-tested  UU       untestable       skipped
-lost          PU       untestable       skipped
+unsteady      PF       flaky            flaky
+never-tested  UU       untestable       untestable
+lost          PU       untestable       untestable
 new           UF       new-untested     failure
-known         PF       known            skipped
-known-before  FF       known            skipped
+known         PF       known            known
+known-before  FF       known            known
 known-other   PG       regressed        failure
 known-healed  PP       unexpected-pass  passed
 known-fixed   FP       fixed            passed
@@ -122,11 +123,13 @@ def test_a_path_that_leads_out_of_the_folder_is_bad_input(
 
 
 def junit_results(report: str) -> dict[str, str]:
-    """The result of each test case of the JUnit report."""
-    return {
-        case.get("name", ""): next((child.tag for child in case), "passed")
-        for case in ElementTree.fromstring(report).iter("testcase")
-    }
+    """The result of each test case of the JUnit report, or why it is skipped."""
+    results = {}
+    for case in ElementTree.fromstring(report).iter("testcase"):
+        result = next(iter(case), Element("passed"))
+        why = result.get("message", "").partition(":")[0]
+        results[case.get("name", "")] = why if result.tag == "skipped" else result.tag
+    return results
 
 
 def test_each_state_is_told_and_flaky_cases_begin_nothing(night: Night) -> None:
@@ -183,6 +186,7 @@ def culprit(file: str, *, confirmed: bool = True) -> Bisection:
 
 TILE = culprit("compiler/src/Codegen/GPU/Tile.cpp")
 SUSPECTED = culprit("llvm/a.cpp", confirmed=False)
+FIX = replace(TILE, kind=BisectKind.FIX)
 
 
 @pytest.mark.parametrize(
@@ -194,6 +198,7 @@ SUSPECTED = culprit("llvm/a.cpp", confirmed=False)
         ("onnx_ops", {"backend": "rocm", "attribution": VECTORIZES}, "@passes"),
         ("onnx_ops", {"attribution": VECTORIZES, "culprit": TILE}, "@codegen"),
         ("models", {"backend": "rocm", "culprit": SUSPECTED}, "@rocm"),
+        ("models", {"culprit": FIX}, None),
     ],
 )
 def test_the_last_rule_that_fits_names_the_owner(

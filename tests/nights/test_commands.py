@@ -84,11 +84,8 @@ def test_any_mixture_of_results_is_listed_shown_and_a_site(
     assert set(linked) == {page.stem for page in public.glob("failures/*.html")}
 
 
-def test_nights_are_listed_shown_and_removed(asked: Asked, stored: Stored) -> None:
+def test_nights_are_shown_by_name_and_removed(asked: Asked, stored: Stored) -> None:
     stored(*nights(HISTORIES))
-    listed = asked("nights", "list")["nights"]
-    days = [f"2026-01-0{day}" for day in range(1, 6)]
-    assert [night["at"][:10] for night in listed] == days
     for name in ("2026-01-03", "3"):
         shown = asked("nights", "show", name)
         assert [case["case"] for case in shown["regressed"]] == ["breaks", "mended"]
@@ -168,9 +165,7 @@ def test_a_nightly_stores_its_night_and_the_page_shows_its_log(
     assert triage(*words).returncode == 1, "without a log"
     shown = asked("show", "c")
     assert "broken badly" in shown["log"]
-    states = {state["status"]: state["failure"] for state in shown["states"]}
-    assert states.keys() == {"passed", "failed"}
-    assert states["failed"]["signature"] == "unknown:broken badly"
+    assert {state["status"] for state in shown["states"]} == {"passed", "failed"}
     asked("site")
     [case] = (workplace / "public" / "cases").glob("*.html")
     page = case.read_text()

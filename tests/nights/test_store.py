@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import yaml
 
+from tests.nightly.test_night import FIX, TILE
 from tests.nights.conftest import Stored
 from tests.nights.documents import case_result, night, nights
 from triage.cli.nights import earlier_nights
@@ -102,6 +103,16 @@ def test_a_failure_keeps_what_the_night_that_knew_most_found_out(
         last.started,
         second.started,
     ]
+
+
+def test_a_failure_keeps_its_culprit_next_to_a_case_without_one(
+    stored: Stored,
+) -> None:
+    [record] = nights({"a": "F"})
+    [known] = record.clusters
+    clusters = [replace(known, culprit=culprit) for culprit in (TILE, FIX)]
+    [life] = lives_of(stored, replace(record, clusters=clusters))
+    assert life.cluster.culprit == TILE
 
 
 @pytest.mark.parametrize("row", LIVES["states"])

@@ -220,7 +220,9 @@ class FailureCluster:
 
     @property
     def has_culprit(self) -> bool:
-        return bool(self.culprit and self.culprit.status is Answer.CULPRIT)
+        if self.culprit and self.culprit.brought_failure:
+            return self.culprit.status is Answer.CULPRIT
+        return False
 
     @property
     def is_investigated(self) -> bool:
@@ -293,11 +295,11 @@ class Explanation(MayLackAnswer):
         """Return `fails`, `fixed` (by a newer release), `passes`, `inconclusive`, or
         `log`.
         """
-        if self.log is not None:
+        if self.log:
             return "log"
         if self.flaky:
             return "inconclusive"
-        if self.failure is not None:
+        if self.failure:
             return "fixed" if self.fixed else "fails"
         return "passes" if self.passes and not self.unseen else "inconclusive"
 

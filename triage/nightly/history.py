@@ -316,8 +316,9 @@ class NightsHistory:
         the compiler and the input were the same.
         """
         since = len(self.nights) - _FLAKY_NIGHTS
-        cases = [case for case in self.cases if case.case == name]
-        return any(case.flaky_changes(since) > 1 for case in cases)
+        return any(
+            case.case == name and case.flaky_changes(since) > 1 for case in self.cases
+        )
 
 
 def history_of(

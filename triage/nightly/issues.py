@@ -60,8 +60,7 @@ class FailureRange:
     def _is_before(self, other: FailureRange) -> bool:
         if self.after is None or other.before is None:
             return False
-        is_same = self.after.is_same(other.before)
-        return is_same or is_older(self.after, other.before)
+        return self.after.is_same(other.before) or is_older(self.after, other.before)
 
 
 @dataclass(frozen=True)

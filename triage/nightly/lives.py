@@ -169,7 +169,7 @@ def failure_lives(history: NightsHistory) -> list[FailureLife]:
         life.is_new = any(run.is_new and run.first is last for run in life.open_runs)
         others.append(life)
     for night in history.nights:
-        for cluster in night.record.clusters:
+        for cluster in sorted(night.record.clusters, key=attrgetter("has_culprit")):
             for life in lives.get(cluster.key, ()):
                 life.learn(cluster, night)
     return sorted(
