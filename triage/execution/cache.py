@@ -16,15 +16,12 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from triage.model.errors import EnvironmentFailure
 from triage.model.execution import Execution, utf8
 from triage.recipes.document import schema_of
-from triage.toolchains.home import disk_errors
-
-if TYPE_CHECKING:
-    from filelock import FileLock
+from triage.toolchains.home import disk_errors, lock_file
 
 _VERSION = 4  # of the tables
 _SECONDS_TO_WRITE = 60.0  # that another process may take
@@ -106,6 +103,7 @@ class ResultCache:
         If `fresh`, only what is added from now on is found.
         """
         self._path = path.resolve()
+        self._lock_path = Path(f"{self._path}.lock")
         self._warn = warn
         self._lock = threading.Lock()
         self._db: sqlite3.Connection | None = None
@@ -185,18 +183,13 @@ class ResultCache:
         [(version,)] = db.execute("PRAGMA user_version").fetchall()
         if version != _VERSION:
             # SQLite does not wait for others that change the journal mode
-            with self._locked():
+            with lock_file(self._lock_path):
                 db.execute("PRAGMA journal_mode=WAL")
                 # another process may have done it meanwhile
                 if db.execute("PRAGMA user_version").fetchall() != [(_VERSION,)]:
                     db.executescript(_SCHEMA)
         db.execute("PRAGMA synchronous=NORMAL")
         return db
-
-    def _locked(self) -> FileLock:
-        from filelock import FileLock  # slow to import
-
-        return FileLock(f"{self._path}.lock")
 
     def close(self) -> None:
         """Close the file."""
@@ -207,7 +200,7 @@ class ResultCache:
 
     def _delete(self) -> None:
         """Delete the file."""
-        with self._locked():
+        with lock_file(self._lock_path):
             for suffix in ("", "-wal", "-shm"):
                 Path(f"{self._path}{suffix}").unlink(missing_ok=True)
         self._warn(

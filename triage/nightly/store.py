@@ -22,7 +22,7 @@ from triage.model.content import read_bytes
 from triage.model.errors import BadInput
 from triage.model.fields import UNPRINTED, key
 from triage.model.revision import Revision
-from triage.toolchains.home import Home, disk_errors, write_whole
+from triage.toolchains.home import Home, disk_errors, lock_file, write_whole
 
 if TYPE_CHECKING:
     from triage.nightly.history import NightsHistory
@@ -167,11 +167,9 @@ class NightStore:
     @contextmanager
     def _writing(self, action: str) -> Iterator[None]:
         """Let no other process change the store, and report errors of the disk."""
-        from filelock import FileLock  # slow to import
-
         with disk_errors(f"{action} in {self.path}"):
             self.path.mkdir(parents=True, exist_ok=True)
-            with FileLock(self.path / ".lock"):
+            with lock_file(self.path / ".lock"):
                 yield
 
     def numbers(self) -> list[int]:

@@ -207,14 +207,16 @@ def temporary_folder(
         remove_tree(folder)
 
 
-def lock_file(path: Path, kind: int, stop: threading.Event) -> IO[bytes]:
+def lock_file(
+    path: Path, kind: int = fcntl.LOCK_EX, stop: threading.Event | None = None
+) -> IO[bytes]:
     """Wait until no other process has locked a file, and lock it. The lock ends when
     the file is closed, or with the process.
 
     Args:
         path: The file.
         kind: `fcntl.LOCK_EX` or `fcntl.LOCK_SH`, perhaps with `fcntl.LOCK_NB`.
-        stop: Ends the wait.
+        stop: Ends the wait (default: only Ctrl-C does).
 
     Raises:
         BlockingIOError: The file is locked, and `kind` contains `fcntl.LOCK_NB`.
@@ -228,7 +230,7 @@ def lock_file(path: Path, kind: int, stop: threading.Event) -> IO[bytes]:
         except BlockingIOError:
             if kind & fcntl.LOCK_NB:
                 raise
-            pause(stop, _LOCK_TICK)
+            pause(stop or threading.Event(), _LOCK_TICK)
         else:
             return file
 
@@ -401,7 +403,7 @@ def prune_home(home: Home, keep_bytes: int) -> tuple[list[StoredEntry], int]:
     with disk_errors(f"prune {home.path}"):
         kind = fcntl.LOCK_EX | fcntl.LOCK_NB
         try:
-            lock = lock_file(home.use_lock, kind, threading.Event())
+            lock = lock_file(home.use_lock, kind)
         except BlockingIOError:
             raise EnvironmentFailure(
                 f"cannot prune {home.path}: another command uses it"
