@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import re
 import shlex
+import sys
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 from pkgutil import resolve_name
@@ -20,7 +22,7 @@ from typer.core import TyperCommand, TyperGroup
 from triage.cli.command import AppContext, flag
 from triage.model.outcome import MEANINGS
 from triage.processes.sealing import switch_sealing
-from triage.report.printable import printed_streams
+from triage.report.printable import PrintedStream
 
 _SETTINGS: dict[str, Any] = {
     "rich_markup_mode": None,
@@ -34,6 +36,9 @@ _TABLE = Path(__file__).with_name("commands.txt").read_text("utf-8")
 COMMANDS: Mapping[str, Sequence[str]] = {
     name: rest for name, *rest in (re.split("  +", row) for row in _TABLE.splitlines())
 }
+_STUBS: Mapping[str, Any] = {
+    name: TyperCommand(name, help=summary) for name, (_, summary) in COMMANDS.items()
+}
 
 
 def load(name: str) -> Any:
@@ -42,7 +47,7 @@ def load(name: str) -> Any:
     if location == "-":
         members = {
             word.removeprefix(f"{name} "): stub
-            for word, stub in _stubs().items()
+            for word, stub in _STUBS.items()
             if word.startswith(f"{name} ")
         }
         return TyperGroup(
@@ -55,13 +60,6 @@ def load(name: str) -> Any:
         if parameter.param_type_name == "argument":  # a type such as <list[Path]>
             parameter.display_type_rich = lambda *_, **__: None
     return loaded
-
-
-def _stubs() -> dict[str, Any]:
-    return {
-        name: TyperCommand(name, help=summary)
-        for name, (_, summary) in COMMANDS.items()
-    }
 
 
 @dataclass
@@ -100,14 +98,17 @@ class LazyGroup(TyperGroup):
     """
 
     def __init__(self, **settings: Any) -> None:
-        super().__init__(**{**settings, "commands": _stubs()})
+        super().__init__(**{**settings, "commands": _STUBS})
 
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002
         groups = [name for name, (location, _) in COMMANDS.items() if location == "-"]
         return [name for name in COMMANDS if name.rpartition(" ")[0] not in groups]
 
     def main(self, *words: Any, **settings: Any) -> Any:
-        with printed_streams():
+        with (
+            redirect_stdout(PrintedStream(sys.stdout)),
+            redirect_stderr(PrintedStream(sys.stderr)),
+        ):
             return super().main(*words, **settings)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:

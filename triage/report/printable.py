@@ -9,9 +9,7 @@ writes through `PrintableConsole`, so that nothing is printed without it.
 from __future__ import annotations
 
 import re
-import sys
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from pathlib import Path
 from typing import IO, Any
 
@@ -96,17 +94,3 @@ class PrintedStream:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.raw, name)
-
-
-@contextmanager
-def printed_streams() -> Iterator[None]:
-    """Make both standard streams safe while a command runs."""
-    before = sys.stdout, sys.stderr
-    sys.stdout, sys.stderr = (
-        stream if isinstance(stream, PrintedStream) else PrintedStream(stream)
-        for stream in before
-    )
-    try:
-        yield
-    finally:
-        sys.stdout, sys.stderr = before
