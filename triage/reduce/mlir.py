@@ -47,10 +47,10 @@ _LINE = re.compile(r":(\d+):\d+$")
 _MANY = 24  # operations
 _ELIDED = "dense_resource<__elided__>"  # parses, but is not a program
 _LONG = re.compile(
-    r"(dense(?:_resource)?)<(?:\"[^\"]*\"|\[.*\]|[\w.$-]+)>(?= : (?:tensor|vector)<)",
+    r"(dense(?:_resource)?)<(?:\"[^\"]*\"|\[.*\]|[\w.$-]+)>"
+    r"( : (?:tensor|vector)<(?:.*x)?([a-z]\w*)>\s*)",
     re.DOTALL,
 )
-_ELEMENT = re.compile(r"[x<]([a-z]\w*)>\s*\Z")
 _LONGEST = 40  # characters of a constant that stays as it is
 _SMALL = 4  # dimensions up to this size shrink only with all others
 _LARGE_SIZE = 32  # dimensions above this size shrink alone
@@ -288,9 +288,7 @@ def _take_folded(problem: ReductionProblem, *options: tuple[str, ...]) -> None:
 
 
 def drop_attributes(problem: ReductionProblem) -> None:
-    """Drop attributes, but for those that the program is invalid without, and then
-    resources that none uses.
-    """
+    """Drop attributes, but for those that the program is invalid without."""
     start = MlirProgram.of(problem)
     attributes = [
         (operation, name)
@@ -303,9 +301,6 @@ def drop_attributes(problem: ReductionProblem) -> None:
         for operation, name in dropped:
             new[operation].attributes.pop(name, None)
             new[operation].properties.pop(name, None)
-        texts = [text for inner in module.root.walk() for text in inner.texts()]
-        if not any("dense_resource<" in text for text in texts):
-            module.trailer = ""
         return replace(start, module=module)
 
     valid = [item for item in attributes if problem.is_valid_change(without([item]))]
@@ -314,16 +309,13 @@ def drop_attributes(problem: ReductionProblem) -> None:
 
 def with_one_value(text: str) -> str:
     """Shorten a constant's text to one value instead of a long list."""
-    match = _LONG.match(text)
-    if match is None or (match[1] == "dense" and len(match.group()) <= _LONGEST):
-        return text
-    element = _ELEMENT.search(text[match.end() :])
-    if element is None:
+    match = _LONG.fullmatch(text)
+    if match is None or (match[1] == "dense" and match.start(2) <= _LONGEST):
         return text
     value = "1.000000e+00"
-    if element[1][0] in "ius":
+    if match[3][0] in "ius":
         value = "1"
-    return f"dense<{value}>{text[match.end() :]}"
+    return f"dense<{value}>{match[2]}"
 
 
 def shrink_dimensions(problem: ReductionProblem) -> None:
