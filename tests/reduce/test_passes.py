@@ -53,11 +53,15 @@ def steps_of(form: Form) -> list[Pass]:
 def test_a_text_is_reduced_to_the_tokens_and_flags_that_fail(tmp_path: Path) -> None:
     path = tmp_path / "query.sql"
     path.write_text(
-        "-- a comment\nSELECT a, (b + 1), foo::INT FROM (t, u);\nDROP TABLE t;\n"
+        "-- a comment\nif\n x\n y\n x\n y\nSELECT a, (b + 1), foo::INT FROM (t, u);\nDROP TABLE t;\n"
     )
 
     def fails(candidate: Program) -> bool:
-        is_cast = re.search(rb"SELECT.*::INT.*;", candidate.content)
+        # the block of `if` is there as a whole or not at all
+        is_cast = re.search(
+            rb"\A(?=(?s:.*)SELECT.*::INT.*;)([^ixy]|if(\n x\n y){2})*\Z",
+            candidate.content,
+        )
         return bool(is_cast) and Flag("--needed") in candidate.case.flags
 
     case = replace(CASE, flags=(Flag("--a"), Flag("--needed"), Flag("--b")))

@@ -1,4 +1,5 @@
-"""The form of any text: passes by lines, then by tokens within the lines that are left.
+"""The form of any text: passes by blocks of lines, then by tokens within the lines that
+are left.
 
 The key insight about tokens: most languages nest brackets, separate items by commas,
 and end statements with a semicolon or a brace. These are dropped before single tokens.
@@ -10,12 +11,14 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 
 from triage.model.case import Case
 from triage.reduce.problem import Form, Program, ReductionProblem, drop_settings
 
-_BRACKETS = {")": "(", "]": "[", "}": "{"}
+_OPENING = "([{"
+_CLOSING = ")]}"
 # a quoted text, a word or number, a bracket or separator, or a run of other characters;
 # each with the space before it
 _TOKEN = re.compile(
@@ -72,15 +75,24 @@ def text_form(case: Case, source: Path) -> Form:
 
 
 def drop_lines(problem: ReductionProblem) -> None:
-    """Drop lines, halves of the text before single ones."""
-    start = TextProgram.of(problem)
+    """Drop lines, each with those that are indented below it; outer ones first."""
+    lines = TextProgram.of(problem).lines
+    for level in sorted({len(line) - len(line.lstrip()) for line in lines}):
+        _drop_blocks(problem, level)
 
-    def without(dropped: Sequence[int]) -> Program:
-        absent = set(dropped)
-        left = [line for at, line in enumerate(start.lines) if at not in absent]
+
+def _drop_blocks(problem: ReductionProblem, level: int) -> None:
+    """Drop blocks that begin with at most so many spaces, halves before single ones."""
+    start = TextProgram.of(problem)
+    lines = start.lines
+    heads = [at for at, line in enumerate(lines) if line[: level + 1].strip()]
+
+    def without(dropped: Sequence[range]) -> Program:
+        absent = set(chain.from_iterable(dropped))
+        left = [line for at, line in enumerate(lines) if at not in absent]
         return replace(start, lines=left)
 
-    problem.delete(range(len(start.lines)), without)
+    problem.delete(list(map(range, heads, [*heads[1:], len(lines)])), without)
 
 
 def drop_items(problem: ReductionProblem) -> None:
@@ -91,7 +103,7 @@ def drop_items(problem: ReductionProblem) -> None:
         tokens = [text.strip() for _, text in start.tokens]
         for span in _spans(tokens):
             yield start.without(span)
-            if tokens[span[0]] in _BRACKETS.values():
+            if tokens[span[0]] in _OPENING:
                 yield start.without((span[0], span[-1]))
 
     problem.change(changes)
@@ -117,19 +129,19 @@ def _spans(tokens: Sequence[str]) -> list[range]:
     spans: set[range] = set()
     # of each open bracket its index, and where the item and the statement begin
     opened = [[-1, 0, 0]]
-    for index, text in enumerate([*tokens, "the end"]):
+    for index, text in enumerate([*tokens, "}"]):
         bracket, item, statement = opened[-1]
-        if text in _BRACKETS.values():
+        if text in _OPENING:
             opened.append([index, index + 1, index + 1])
         elif text in (",", ";"):
             if text == ";":
                 item = statement
             spans.add(range(item, index + 1))
             opened[-1] = [bracket, index + 1, index + 1]
-        elif index == len(tokens) or (text in _BRACKETS and len(opened) > 1):
+        elif text in _CLOSING:
             if item > bracket + 1:
                 spans.add(range(item - 1, index))
-            if bracket >= 0 and text in _BRACKETS:
+            if bracket >= 0:
                 spans.add(range(bracket, index + 1))
                 opened.pop()
                 if text == "}":
