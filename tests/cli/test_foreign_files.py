@@ -16,8 +16,6 @@ from tests.cli.conftest import Lab, rows
 from tests.fake_releases import compiler
 from tests.git_history.history import History
 from tests.programs import write_program
-from triage.model.errors import BadInput
-from triage.toolchains.registry import recorded_rev
 
 SECRET = "s3cret-word"
 MODULE = "func.func @main() { return }\n"
@@ -204,10 +202,3 @@ def test_a_text_starts_no_program_that_it_names(lab: Lab, mark: Path) -> None:
     lab.write("issue.md", f"{text}\n\n```mlir\n{MODULE}```\n")
     lab.run("why", "issue.md", "--budget", "5s")
     assert not mark.exists()
-
-
-def test_a_compiler_may_report_an_abbreviated_commit() -> None:
-    assert recorded_rev("b6a2c9f", "b6a2c9f01e") == "commit:b6a2c9f01e"
-    for name, commit in (("b6a2c9f", None), ("b6a2c9f", "1" * 40), ("b6", "b6")):
-        with pytest.raises(BadInput):
-            recorded_rev(name, commit)

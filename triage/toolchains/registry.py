@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -38,7 +37,6 @@ _FORMS = (
     "`3.13.0`, `latest`, `previous`, `installed`, `2025-06-04`, "
     "`nightly:2025-06-04`, or `path:DIR-OR-BINARY`"
 )
-_COMMIT = re.compile(r"[0-9a-f]{7,64}")
 _UNKNOWN_DAY = "9999-12-31"
 
 
@@ -51,19 +49,15 @@ def is_day(text: str) -> bool:
     return False
 
 
-def recorded_rev(name: str, commit: str | None = None) -> str:
+def recorded_rev(name: str) -> str:
     """Return the REV of a revision that a file records. Somebody else may have written
-    the file, so that it may name a release, a nightly or a commit, and no folder or
-    program of this machine. A commit needs the clone that the user names.
-
-    Raises BadInput for another one.
+    the file, so that it may name a release or a nightly, and no folder or program of
+    this machine. Raises BadInput for another one.
     """
-    if commit and commit.startswith(name) and _COMMIT.fullmatch(commit):
-        return f"commit:{commit}"
     day = name.removeprefix("nightly:")
     if parse_version(name) or is_day(day) or day in ("latest", "previous"):
         return name
-    raise BadInput(f"{name!r} is not a release, a nightly or a commit")
+    raise BadInput(f"{name!r} is not a release or a nightly")
 
 
 @dataclass(frozen=True)
