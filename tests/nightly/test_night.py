@@ -24,6 +24,7 @@ from triage.nightly.compare import owner_of, owner_rules, shard
 from triage.nightly.result import Night, TimeChange, night_bytes, parse_night
 from triage.nightly.run import NightRun
 from triage.nightly.store import read_night
+from triage.remedy.result import Remedy
 from triage.report.document import rendered
 from triage.report.issue import LONGEST, issue_markdown
 from triage.report.night import night_document, night_junit
@@ -87,6 +88,9 @@ def test_a_wrong_shard_says_what_to_write() -> None:
 
 
 def test_a_night_is_read_as_it_was_written(night: Night) -> None:
+    remedy = Remedy(flags=("-O1",), result=night.cases[0].baseline, effect="less")
+    clusters = [replace(night.clusters[0], remedies=[remedy])]
+    night = replace(night, clusters=clusters)
     for text in (rendered("json", night, night_document), night_bytes(night)):
         assert parse_night(text, "night") == night
 

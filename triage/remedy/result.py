@@ -49,7 +49,7 @@ class Change:
     """How the program, its launch or its key of the matrix changes."""
     input: str | None = None
     """The path of a rewritten program."""
-    effect: str = field(default="", metadata=UNPRINTED)
+    effect: str = ""
     """What the change does, if it is known."""
     weakness: Weakness = Weakness.NONE
 
@@ -64,7 +64,7 @@ class Change:
 class Remedy(Change):
     """A change that makes the case compile."""
 
-    result: ProbeResult = field(metadata=UNPRINTED)
+    result: ProbeResult
     """The case with the remedy on the toolchain where it fails without."""
     verified_on: tuple[Revision, ...] = ()
     """The revisions on which the case compiles with the remedy."""
