@@ -7,6 +7,7 @@ from __future__ import annotations
 import shlex
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from triage.bisect.history import known_releases
@@ -17,6 +18,7 @@ from triage.execution.task import ProbeJob
 from triage.investigate.investigation import ClusterInvestigation, Investigation
 from triage.investigate.result import Explanation, FailureCluster
 from triage.model.case import Case
+from triage.model.errors import EnvironmentFailure
 from triage.model.execution import Stage
 from triage.model.outcome import (
     Cause,
@@ -29,7 +31,6 @@ from triage.model.outcome import (
 from triage.recipes.expectations import expected_class, names_failure
 from triage.toolchains.registry import ToolchainRef
 
-_MORE_TIME = "10m"  # in the command that goes on after a spent budget
 _NOT_COMPARED = NoAnswer(
     Cause.NEEDLESS, "no results were compared: a wrong one would not be seen"
 )
@@ -88,12 +89,13 @@ class Explainer:
         for _ in work.run():
             pass
         answer.bisection = cluster.record.culprit
+        known = answer.bisection and answer.bisection.reason
         answer.attribution = cluster.record.attribution
         answer.remedies = cluster.record.remedies
         answer.left = [
             step
             for step in cluster.step_results.values()
-            if step.status in ("left", "failed")
+            if step.status in ("left", "failed") and step.reason != known
         ]
         may_differ = self.text and Stage.COMPARE not in self.case.stages
         if may_differ and answer.passes and not answer.failure:
@@ -113,7 +115,9 @@ class Explainer:
             return [registry.resolve(self.rev, family)]
         refs = [*named, *reversed(registry.installed_releases(family))]
         if not refs:
-            return [registry.resolve("latest", family)]
+            with suppress(EnvironmentFailure):  # such as no network
+                return [registry.resolve("latest", family)]
+            return [registry.resolve("installed", family)]
         return list({ref.revision.name: ref for ref in refs}.values())
 
     # Which toolchain fails
@@ -190,7 +194,7 @@ class Explainer:
         commands = []
         if any(step.status == "left" for step in answer.left):
             rev = ["-t", self.rev] if self.rev else []
-            commands.append(["why", *self.words, *rev, "--budget", _MORE_TIME])
+            commands.append(["why", *self.words, *rev, "--budget", "10m"])
         if answer.failure and answer.fails_on and not answer.flaky:
             reduce = ["reduce", *self.words, "-t", answer.fails_on.name]
             commands.append(reduce)

@@ -152,8 +152,9 @@ class ClusterInvestigation:
         if problem or timed_out.is_set():
             # a search that fails sets it, too, to end its other compiles
             engine.stop.clear()
-        taken = round(time.monotonic() - began, 2)
-        self.step_results[name] = StepResult(name, status, taken, reason)
+        self.step_results[name] = StepResult(
+            name, status, round(time.monotonic() - began, 2), reason
+        )
         if name == "bisect" and problem and failure and not self.record.culprit:
             ends = [ref for ref in self.work.ends if ref]
             self.add(culprit=known_range(engine, self.case, ends, failure))
@@ -166,7 +167,7 @@ class ClusterInvestigation:
         fix.
         """
         engine = self.work.engine
-        (old, new) = self.work.ends
+        old, new = self.work.ends
         before = rev_text(old) if old else None
         if before is None and not new.is_release:
             before = engine.registry.releases(new.family)[-1].revision.name
@@ -199,8 +200,7 @@ class ClusterInvestigation:
             search = plan_commits(request, old, new)
         reasons = [candidate.untestable for candidate in search.line.candidates]
         if reasons.count(None) <= len(self.pair):
-            why = "nothing between the two releases has a compiler"
-            return NoAnswer(Cause.NEEDLESS, why)
+            return NoAnswer(Cause.NEEDLESS, "no compiler is between its releases")
         culprit = self._bisect_along(search)
         if culprit.after is None:
             return culprit.unanswered
@@ -243,7 +243,7 @@ class ClusterInvestigation:
         release, in a night the newest installed one; None if there is none.
         """
         registry = self.work.engine.registry
-        (old, new) = self.work.ends
+        old, new = self.work.ends
         if new.path is not None:  # its family may have no releases
             return None
         list_releases = registry.installed_releases if old else registry.releases
@@ -302,15 +302,17 @@ class ClusterInvestigation:
 
     def remedy(self) -> NoAnswer | None:
         """Find flags or input changes that work around the failure."""
-        if self.record.failure is None:
-            return NoAnswer(Cause.NEEDLESS, "nothing fails")
-        source = self.case.source
-        cases = self.work.cases.values()
-        siblings = [other for other in cases if other.source == source]
-        bad = self.work.ends[1]
-        situation = Situation(self.work.engine, self.case, bad, self.good, siblings)
-        seconds = min(_REMEDY_SECONDS, self.seconds / 2)
-        remedies = find_remedies(situation, _REMEDIES_TRIED, seconds)
+        siblings = [
+            other
+            for other in self.work.cases.values()
+            if other.source == self.case.source
+        ]
+        situation = Situation(
+            self.work.engine, self.case, self.work.ends[1], self.good, siblings
+        )
+        remedies = find_remedies(
+            situation, _REMEDIES_TRIED, min(_REMEDY_SECONDS, self.seconds / 2)
+        )
         self.add(remedies=list(remedies.remedies))
         return remedies.unanswered
 
@@ -324,12 +326,13 @@ class ClusterInvestigation:
             return reduction.unanswered
         reproducer = reproducer_of(engine, reduction, bad)
         folder = self.work.write_reproducer(reproducer)
-        versions = reproducer.reduction.evidence
         self.add(
             reproducer=f"reproducers/{folder.name}",
             size=reduction.size,
             draft=draft_of(reproducer),
-            replays=replay_states(versions, reproducer.failure.signature),
+            replays=replay_states(
+                reproducer.reduction.evidence, reproducer.failure.signature
+            ),
         )
         return None
 
@@ -405,8 +408,9 @@ class Investigation:
                 seconds_left = self.budget - self.seconds
                 # half of what is left is for this step of all clusters
                 alike = sum(other == name for other, _ in waiting)
-                is_last = name == self.steps[-1]
-                cluster.seconds = seconds_left if is_last else seconds_left / 2 / alike
+                cluster.seconds = seconds_left / 2 / alike
+                if name == self.steps[-1]:
+                    cluster.seconds = seconds_left
             self.engine.progress.note(f"{name}: {cluster.case.name}")
             cluster.do_step(name, STEPS[name])
             if name == "confirm" and cluster.record.different:
@@ -438,9 +442,8 @@ class Investigation:
         """Make a cluster of the cases with the same failure that changed elsewhere."""
         names = cluster.record.different
         moved = [member for member in cluster.members if member.case in names]
-        staying = [member for member in cluster.members if member.case not in names]
-        cluster.members = staying
-        cluster.add(cases=[member.case for member in staying])
+        cluster.members = [item for item in cluster.members if item not in moved]
+        cluster.add(cases=[member.case for member in cluster.members])
         key = cluster.record.key
         number = 1 + sum(other.record.key == key for other in self.clusters)
         part = key.cluster(names, moved[0].failure)
