@@ -78,7 +78,7 @@ class _ValueReader:
             if param.multiple or param.nargs == -1:
                 return ()
             return None
-        if kind in (str, list[str]):
+        if value is param.default or kind in (str, list[str]):
             return value
         if kind is Path:
             return Path(value)

@@ -41,7 +41,6 @@ from triage.cli.command import (
     report,
     toolchain_option,
 )
-from triage.cli.interactive_bisect import bisect_interactively
 from triage.cli.program import CodeNotAllowed, program_suffixes
 from triage.compilers.recipe_start import NoProgramError
 from triage.compilers.registry import DEFAULT_FAMILY, Families, load_cases
@@ -179,6 +178,8 @@ def bisect(
             return report(planned, forecast_document)
         with metric_request(request, before, after, metric, above, SECONDS) as request:
             if interactive:
+                from triage.cli.interactive_bisect import bisect_interactively
+
                 bisection = bisect_interactively(request, before, after, resume=resume)
             else:
                 bisection = bisect_between(request, before, after)

@@ -18,7 +18,7 @@ from triage.bisect.belief import Belief
 from triage.bisect.line import BisectRequest
 from triage.bisect.releases import plan_search
 from triage.bisect.result import Bisection
-from triage.bisect.search import FoundPair, Search, conclude
+from triage.bisect.search import Search, conclude
 from triage.cli.command import continuing_command
 from triage.model.content import read_bytes
 from triage.model.outcome import NoAnswer, Verdict
@@ -114,15 +114,16 @@ class Session:
             # `input` would drop a Ctrl-C that arrives while it flushes the output
             line = typed.readline()
             if line.strip() == "quit" or not line:
-                stopped = _answer(search, search.result(belief))
+                pair = search.result(belief)
+                stopped = conclude(search, pair.older, pair.change)
                 return replace(stopped, command=continuing_command("--resume"))
             self._run_command(proposed, belief, line.strip())
         search = self.search
-        ending = search.result(search.belief())
-        # their verdict is not confirmed
-        if search.stated_verdicts.keys() & {ending.good, ending.bad}:
-            return _answer(search, ending)
-        return _answer(search, search.run())
+        pair = search.result(search.belief())
+        # what a person said of the pair is not probed again
+        if not search.stated_verdicts.keys() & {pair.good, pair.bad}:
+            pair = search.run()
+        return conclude(search, pair.older, pair.change)
 
     def _resume(self) -> None:
         """Repeat what the journal holds; compiles are cached."""
@@ -184,7 +185,3 @@ class Session:
         self.entries = entries
         content = _JOURNAL.dump_json(entries)
         save_file(self.journal, content, "write the journal of the bisect")
-
-
-def _answer(search: Search, pair: FoundPair) -> Bisection:
-    return conclude(search, pair.older, pair.change)
