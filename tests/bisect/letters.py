@@ -39,7 +39,8 @@ def pair(change: Any) -> tuple[int, int]:
 
 
 def failure(letter: str, family: str = "crash") -> Failure:
-    return Failure(f"class-{letter}", family, f"class-{letter}:same text", "it failed")
+    headline = "it failed " * 99
+    return Failure(f"class-{letter}", family, f"class-{letter}:same text", headline)
 
 
 def outcome(letter: str) -> Outcome:

@@ -12,10 +12,7 @@ from triage.bisect.line import BisectRequest, Candidate, Line
 from triage.bisect.prior import group_by_change, suspects_of
 from triage.bisect.result import RankedChanges
 from triage.bisect.search import Search, whole_search
-from triage.git_history.repository import (
-    Repository,
-    UnknownCommit,
-)
+from triage.git_history.repository import Repository, UnknownCommit
 from triage.git_history.timeline import Timeline, main_refs
 from triage.model.errors import BadInput, EnvironmentFailure, Unobtainable
 from triage.model.outcome import Failure

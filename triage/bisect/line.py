@@ -173,11 +173,8 @@ class Line:
 
     def comes_and_goes(self) -> bool:
         """Whether a failure was seen that is of a family whose failures may."""
-        outcomes = [probe.outcome for _, probe in self.log]
-        return any(
-            isinstance(outcome, Failed) and outcome.failure.family in COME_AND_GO
-            for outcome in outcomes
-        )
+        failures = [probe.outcome.failure for _, probe in self.log]
+        return any(failure and failure.family in COME_AND_GO for failure in failures)
 
     def seconds(self) -> list[float]:
         """Return the time to obtain each candidate and to compile the case."""

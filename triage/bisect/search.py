@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from itertools import pairwise
+from textwrap import shorten
 
 from triage.bisect.belief import Belief, Tally
 from triage.bisect.line import COME_AND_GO, Line
@@ -38,6 +39,7 @@ from triage.model.outcome import (
 )
 
 _MOST_PROBES = 400  # of a line whose probes contradict themselves
+_LONGEST = 200  # characters of a headline in a sentence
 _UNLIKELY = 1e-4  # of all chances: not a suspect any more
 
 
@@ -120,10 +122,10 @@ class Search:
                 return self.problem_of(index)
         failure = line.probed_outcome(self.order[-1]).failure
         assert failure is not None
-        case = line.request.case
-        note = line.request.engine.progress.note
-        headline = f"{failure.failure_class}: {failure.headline}"
-        note(f"{case.name}: bisecting {headline}")
+        request = line.request
+        headline = shorten(failure.headline, _LONGEST)
+        text = f"{request.case.name}: bisecting {failure.failure_class}: {headline}"
+        request.engine.progress.note(text)
         return replace(self, failure=failure)
 
     def _verify_end(self, index: int, wanted: Verdict) -> bool:
@@ -155,19 +157,19 @@ class Search:
         state = "compiles"
         wanted = "fail"
         end = "--bad"
+        headline = ""
         if outcome.failure:
             state = "fails"
             wanted = "compile"
             end = "--good"
+            headline = f": {shorten(outcome.failure.headline, _LONGEST)}"
         why = f"expected {name} to {wanted}, but it {state}"
         first = line.outcomes(self.first)
         last = line.outcomes(self.last)
         if first and last and {*map(type, first + last)} == {type(outcome)}:
             names = f"{line.name(self.first)} and {line.name(self.last)}"
             why = f"it {state} at both ends, {names}"
-        if outcome.failure:
-            why += f": {outcome.failure.headline}"
-        why += f"; pass {end} with a revision that {wanted}s"
+        why += f"{headline}; pass {end} with a revision that {wanted}s"
         return NoAnswer(Cause.NOT_FOUND, why)
 
     # What the probes say
@@ -225,7 +227,7 @@ class Search:
         chances: Sequence[float] = belief.chances
         older = belief.older_failure
         low, high = belief.likeliest_pair if belief.is_resolved else belief.bounds
-        text = None
+        doubt = None
         if belief.is_resolved and older is not None:
             tally = belief.tally(older)
             text = f"{line.name(self.order[older])} shows the same failure in "
@@ -238,6 +240,7 @@ class Search:
                 low = 0
                 high = older
                 chances = belief.weights
+            doubt = NoAnswer(Cause.NOISE, text)
         smallest = 0.0
         if belief.is_doubtful and not belief.is_resolved:
             smallest = _UNLIKELY
@@ -258,9 +261,7 @@ class Search:
             confirmed and line.fork not in suspects,
             line.suspects(suspects, self.failure),
         )
-        return FoundPair(
-            good, bad, change, NoAnswer(Cause.NOISE, text) if text else None
-        )
+        return FoundPair(good, bad, change, doubt)
 
     def _failure_shown_at(self, failing: int) -> Failure:
         """Return the failure that is searched for, or another one if a candidate only
