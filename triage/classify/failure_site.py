@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import cache
 
 from triage.classify.log import HEAD
-from triage.classify.rules import compile_regex, packaged_yaml
+from triage.classify.rules import compile_regex, log_format, packaged_yaml
 from triage.model.content import LineCutter
 from triage.model.execution import IR_DUMP, PassName, dumped_pass
 
@@ -65,18 +65,13 @@ _PASS_FAILED = re.compile(
 )
 
 
-@cache
-def _names_pattern(key: str) -> re.Pattern[str]:
-    return re.compile("|".join(packaged_yaml("compiler_names")[key]))
-
-
 def _is_common(symbol: str) -> bool:
-    return _names_pattern("common_frames").match(symbol) is not None
+    return log_format("common_frames").match(symbol) is not None
 
 
 def is_of_header(symbol: str) -> bool:
     """Return whether a header that all of LLVM and MLIR uses defines a function."""
-    return _names_pattern("header_frames").match(symbol) is not None
+    return log_format("header_frames").match(symbol) is not None
 
 
 @dataclass
@@ -272,9 +267,5 @@ class PassScanner:
 
     def _read(self, lines: Iterable[bytes]) -> None:
         for line in lines:
-            if self._first is None and (
-                b" Failed" in line
-                or b"Pipeline failed" in line
-                or line.startswith(b"Failed after ")
-            ):
+            if self._first is None and b"ailed" in line:
                 self._first = failing_pass(line.decode("utf-8", "replace"))

@@ -42,6 +42,7 @@ _WARNING = re.compile(rb"[\w./+@-]++:\d++:\d++: warning: ")
 _CONTROL = bytes({*range(8), *range(14, 27), *range(28, 32)})
 _MOST_CONTROL = 1 / 20  # the share of control characters from which a text is binary
 _TEST_BEGINS = re.compile(rb"\[ RUN      \] \S|=== RUN +\S")
+_TEST_FAILED = re.compile(rb"\[  FAILED  \]|--- FAIL:")
 _TEST_PASSED = re.compile(rb"\[       OK \]|--- PASS:")
 _TEST_LINES = 400  # printed by a test whose end is looked for
 
@@ -154,7 +155,7 @@ def _without_passed_tests(
     held: list[tuple[int, bytes]] = []
     for number, line in lines:
         begins = _TEST_BEGINS.search(line)
-        if begins or len(held) > _TEST_LINES:
+        if held and (begins or len(held) > _TEST_LINES or _TEST_FAILED.search(line)):
             yield from held
             held = []
         if held and _TEST_PASSED.search(line):
@@ -204,6 +205,8 @@ def clean_line(raw: bytes, number: int = 0) -> LogLine:
         if _LOGGED_ERROR.search(match[0]):
             annotation = annotation or "logged error"
         text = text[match.end() :]
+    if number == 1:
+        text = text.removeprefix("# ")  # the title of an issue
     stripped = text.lstrip()
     return LogLine(stripped, annotation, len(text) - len(stripped), number)
 
@@ -212,7 +215,7 @@ Severity = Literal["error", "warning", "remark", "note"]
 
 _WORDS = re.compile("rror|ERROR|warning|remark|note")
 _SEVERITY = re.compile(  # MSVC and rustc print the number of the message, too
-    r"(?:^|(?<=[:\])>] ))(?P<severity>(?:fatal |catastrophic |internal |runtime "
+    r"(?:^|(?<=[:\])>] ))(?P<severity>(?:fatal +|catastrophic |internal |runtime "
     r")?error|Fatal Error|FATAL ERROR|(?<=\d: )Error|warning|remark|note)"
     r"(?P<code> [A-Z]{1,4}\d{3,5}|\[[A-Z]\d{3,5}\])? ?: ?(?P<message>.*)"
 )
@@ -227,7 +230,7 @@ _SOURCE_CODE = re.compile(
     r"|ts|java|zig):\d+|\A\{standard input\}"
 )
 _HOST_COMPILER = re.compile(
-    r"(?:\S*[/\\])?(?:clang(?:\+\+)?|gcc|g\+\+|cc1plus|cc|c\+\+)(?:-\d+)?\Z"
+    r"(?:\S*[/\\])?(?:clang(?:\+\+)?|icp?x|dpcpp|gcc|g\+\+|cc1plus|cc|c\+\+)(?:-\d+)?\Z"
 )
 _SHOUTED_ERROR = re.compile(
     r"(?:\[ ?(?:ERROR|FATAL|Error) ?\]|(?:Fatal |FATAL |Internal "

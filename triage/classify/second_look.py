@@ -43,7 +43,10 @@ _QUOTE_LINES = 3  # a text of so few lines is the quote of a message
 # the exception in a line of prose
 _EXCEPTION = re.compile(r"\b(?:[a-z_]\w*\.)*[A-Z]\w*(?:Error|Exception): .+")
 _LAST_LINES = 15  # in which a log says that all went well
-_QUOTED = re.compile(r"`(?:error: )?([^`]{12,})`|\"(?:error: )?([^\"]{12,})\"")
+# a message in a line of prose
+_QUOTED = re.compile(
+    r"(Assertion `.+' failed)|`(?:error: )?([^`]{12,})`|\"(?:error: )?([^\"]{12,})\""
+)
 _LETTERS = re.compile(r"[^\W\d_]{2}")
 _PRINTED_IR = re.compile(r"[%\"{}()^#!@]|//|(?:module|[a-z_]+\.[a-z_.]+)(?: |\Z)")
 
@@ -184,7 +187,7 @@ def _match_messages(line: LogLine, rules: RuleSet) -> Finding | None:
     the exception in it, or the line. None if no rule knows one.
     """
     text = line.text[:_READ]
-    messages = [quoted or other for quoted, other in _QUOTED.findall(text)]
+    messages = [match[match.lastindex or 0] for match in _QUOTED.finditer(text)]
     messages += [*_EXCEPTION.findall(text), text]
     for message in messages:
         if _EXCEPTION.match(message):
