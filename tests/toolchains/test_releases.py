@@ -163,16 +163,17 @@ def test_a_killed_install_is_started_again(
 def test_prune_removes_the_least_recently_used_first(workspace: Workspace) -> None:
     home = workspace.home
     folders = [put(workspace, version) for version in ("1.10.0", "1.0.0", "1.1.0")]
-    for age, folder in enumerate(reversed(folders)):
+    for age, folder in enumerate(folders):
         os.utime(folder, (time.time() - 100 * age, time.time() - 100 * age))
+    put(workspace, "1.1.0")  # uses it
     (home.toolchains / ".iree-1.1.0" / "cache").mkdir(parents=True)
     (home.toolchains / "iree-1.1.0").mkdir()  # both were left by a killed install
     size = max(toolchain.bytes for toolchain in stored_toolchains(home))
     removed, left = prune_home(home, keep_bytes=size * 2)
-    assert removed[-1].folder == folders[0]
+    assert removed[-1].folder == folders[1]
     assert len(removed) == 3
     assert 0 < left <= size * 2
-    assert {stored.folder for stored in stored_toolchains(home)} == {*folders[1:]}
+    assert {stored.folder for stored in stored_toolchains(home)} == {*folders[::2]}
 
 
 @pytest.mark.parametrize(
