@@ -20,6 +20,8 @@ from triage.model.outcome import Cause, Failed, Failure, NoAnswer, Outcome, Pass
 from triage.model.revision import Commit, Revision
 from triage.toolchains.registry import ToolchainRef
 
+HEADLINE = "it failed"
+
 
 def case_named(name: str, *expect: Expectation) -> Case:
     program = Input(Path(f"{name}.mlir"), InputKind.MLIR)
@@ -39,8 +41,7 @@ def pair(change: Any) -> tuple[int, int]:
 
 
 def failure(letter: str, family: str = "crash") -> Failure:
-    headline = "it failed " * 99
-    return Failure(f"class-{letter}", family, f"class-{letter}:same text", headline)
+    return Failure(f"class-{letter}", family, f"class-{letter}:same text", HEADLINE)
 
 
 def outcome(letter: str) -> Outcome:

@@ -35,7 +35,10 @@ def bisect_releases(engine: HistoryEngine, kind: BisectKind, *ends: int | None) 
 
 
 @pytest.mark.parametrize("row", ROWS)
-def test_a_bisect_without_an_answer_says_why_and_ends_soon(row: dict[str, Any]) -> None:
+def test_a_bisect_without_an_answer_says_why_and_ends_soon(
+    row: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(letters, "HEADLINE", "it failed " * 99)
     engine, kind = HistoryEngine(row["history"]), BisectKind(row["kind"])
     engine.installed = {"1.0.0", "1.59.0"}
     answer = bisect_releases(engine, kind, *row["ends"])
