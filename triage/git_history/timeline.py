@@ -108,7 +108,7 @@ class Timeline:
 
     def fork(self, name: str) -> Fork:
         """Return where the first-parent history of a commit leaves the timeline. For a
-        commit on the timeline, `own` is empty.
+        commit on the timeline, `branch` is empty.
 
         Raises:
             UnknownCommit: The repository has no such commit.
