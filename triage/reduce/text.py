@@ -82,17 +82,19 @@ def drop_lines(problem: ReductionProblem) -> None:
 
 
 def _drop_blocks(problem: ReductionProblem, level: int) -> None:
-    """Drop blocks that begin with at most so many spaces, halves before single ones."""
+    """Drop blocks that begin with at most so many spaces, halves before single ones,
+    the last first, because what is used stands before its users.
+    """
     start = TextProgram.of(problem)
     lines = start.lines
-    heads = [at for at, line in enumerate(lines) if line[: level + 1].strip()]
+    heads = [at for at in reversed(range(len(lines))) if lines[at][: level + 1].strip()]
 
     def without(dropped: Sequence[range]) -> Program:
         absent = set(chain.from_iterable(dropped))
         left = [line for at, line in enumerate(lines) if at not in absent]
         return replace(start, lines=left)
 
-    problem.delete(list(map(range, heads, [*heads[1:], len(lines)])), without)
+    problem.delete(list(map(range, heads, [len(lines), *heads])), without)
 
 
 def drop_items(problem: ReductionProblem) -> None:
