@@ -331,9 +331,8 @@ def remedy_document(result: Remedies) -> Document:
         blocks.append(Table(columns, rows))
     if explained:
         blocks.append(Bullets(explained))
-    if result.reason:
-        blocks.append(result.reason)
-    blocks.append(Span(f"{plural(result.tried, 'candidate')} tried", "dim"))
+    tried = Span(f"{plural(result.tried, 'candidate')} tried", "dim")
+    blocks.append(result.reason or tried)
     return Document("Remedies", blocks)
 
 
