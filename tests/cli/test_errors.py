@@ -21,6 +21,7 @@ run good.yaml -t 9.9.9               4  9.9.9.*list
 run binary                           2  binary is not a recipe \\(.yaml\\)
 run empty                            2  has no recipe
 run good.yaml -t triton:3.2.0        2  of triton, .* use iree
+bisect good.yaml --bad triton:3.2.0  2  not a revision of iree
 run good.yaml -t nightly:soon        2  not a revision
 run good.yaml -t commit:abc1234      2  --repo
 run syntax.py:kernel                 2  syntax.py:2: .*closed

@@ -70,7 +70,7 @@ def test_a_day_names_the_newest_release_of_that_time(
 def test_a_wrong_revision_gets_the_valid_forms(
     registry: ToolchainRegistry, text: str
 ) -> None:
-    with pytest.raises(BadInput, match=r"is not a revision: write `3\.13\.0`"):
+    with pytest.raises(BadInput, match=r"is not a revision of iree: write `3\.13\.0`"):
         registry.resolve(text, "iree")
 
 

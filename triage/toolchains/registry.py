@@ -264,8 +264,8 @@ class ToolchainRegistry:
             refs = self._at_version(family, version)
         else:
             raise BadInput(
-                f"{text!r} is not a revision: write {_FORMS}; a commit needs a clone, "
-                "which `bisect` and `suspects` take with --repo"
+                f"{text!r} is not a revision of {family}: write {_FORMS}; a commit "
+                "needs a clone, which `bisect` and `suspects` take with --repo"
             )
         if not refs:
             raise EnvironmentFailure(
