@@ -24,7 +24,7 @@ from triage.mlir import parse_module
 from triage.model.case import Case, Flag
 from triage.reduce.mlir import (
     bypass_operations,
-    inline_calls,
+    inline_functions,
     mlir_form,
     shrink_dimensions,
 )
@@ -210,7 +210,9 @@ def test_calls_are_inlined_and_slices_shrink_with_the_sizes_that_they_repeat(
     text = (ROOT / "tests" / "data" / "rotated_slices.mlir").read_text()
     program = document(readers(release), text)
     test = FakeTest(lambda case: not re.search(rb"[<x]1x", case.content))
-    small = reduced(program, test, [inline_calls, shrink_dimensions]).content.decode()
+    small = reduced(
+        program, test, [inline_functions, shrink_dimensions]
+    ).content.decode()
     assert "func.call" not in small
     assert max(map(int, re.findall(r"\d+(?=x)", small))) <= 64
 

@@ -79,7 +79,7 @@ def mlir_form(
         _read_shortened_and_whole(readers, case, source),
         (*cuts, fold),
         (shrink_dimensions, drop_attributes, drop_settings),
-        (find_failing_part(failure), inline_calls),
+        (find_failing_part(failure), inline_functions),
     )
 
 
@@ -257,7 +257,7 @@ def _inner_blocks(module: Module) -> list[Block]:
     return [block for block in module.blocks()[1:] if block not in outer]
 
 
-def inline_calls(problem: ReductionProblem) -> None:
+def inline_functions(problem: ReductionProblem) -> None:
     """Let functions move into their callers, because a called one cannot be cut."""
     if len(MlirProgram.of(problem).module.functions()) > 1:
         _take_folded(problem, ("--inline",))
