@@ -38,7 +38,7 @@ help:
 	@echo "make check          run ruff, mypy --strict, import-linter, the documentation build and the documentation tests"
 	@echo "make docs           build the documentation into site/"
 	@echo "make package        build the sdist and the wheel into dist/ and check them"
-	@echo "make recordings     record the terminal sessions in docs/assets/ again"
+	@echo "make recordings     record the terminal sessions in docs/assets/ again, and take pictures of SITE=DIR"
 	@echo "make reproducers    reduce the cases in reproducers/orders.txt on all releases"
 	@echo "make bench          print what triage costs next to xargs, grep, git bisect, other reducers and a local pool"
 	@echo "make size           print tokens, options and functions next to their budgets"
@@ -131,7 +131,7 @@ package: setup
 recordings: setup
 	$(BIN)/python docs/build/record.py
 	$(BIN)/uv pip install --quiet --python $(BIN)/python --group browser
-	$(BIN)/python docs/build/screenshots.py
+	$(BIN)/python docs/build/screenshots.py $(SITE)
 
 # On small inputs; the modules in benchmarks/ take arguments for more.
 bench: setup

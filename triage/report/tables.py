@@ -277,7 +277,7 @@ def backend_sentence(verdict: BackendVerdict, night: Night | NightSummary) -> st
         "with a culprit": verdict.with_culprit,
         "fixed": verdict.fixed,
         "slower": verdict.slower,
-        "not tested": verdict.untestable,
+        "not tested": tested and verdict.untestable,
     }
     counts = [f"{count} {what}" for what, count in more.items() if count]
     text = "; ".join((sentence, *counts))
