@@ -47,7 +47,7 @@ _MOST_PLAIN = 5000  # lines kept for a second look
 
 _LONGEST_SHAPE = 400  # bytes
 _MOST_SHAPES = 10_000  # kept
-_MOST_OF_A_SHAPE = 500  # lines read that have the same words of the rules
+_MOST_OF_A_SHAPE = 200  # lines read that have the same words of the rules
 _BYTES = re.compile(rb"[A-Za-z_]+|\d+")
 _TEXT = re.compile(r"(?<!\\)[A-Za-z]{3,}")
 _START = 4  # characters that tell a word
