@@ -15,7 +15,7 @@ import pytest
 
 from tests.bisect.letters import case_named, outcome
 from tests.nightly.test_night import night_of
-from triage.execution.judge import RunResults, result_of
+from triage.execution.judge import RunResults
 from triage.model.outcome import Measured, Probe
 from triage.model.revision import Revision
 from triage.report.document import rendered
@@ -49,11 +49,9 @@ def screens() -> dict[str, str]:
         for number, letter in enumerate(letters)
         for revision in [Revision(f"1.{number}.0")]
     ]
-    cases = {probe.case.name: probe.case for probe in probes}
-    run = RunResults([*map(result_of, probes)], cases)
     night = replace(night_of(NIGHTLY, old=1, new=4), seconds=2.0)
     return {
-        "run.txt": rendered("text", run, run_document),
+        "run.txt": rendered("text", RunResults.of(probes), run_document),
         "nightly.txt": rendered("text", night, night_document),
     }
 

@@ -169,7 +169,7 @@ def bisect(
         Repository(repo)
     before, after = find.in_order(good, bad)
     case = chosen.tested_case(before, after)
-    with open_engine_for(cases=[case], is_dry=dry_run, **vars(compiling)) as engine:
+    with compiling.open(case, dry=dry_run) as engine:
         request = BisectRequest(
             engine, case, repo, kind=find, match_for=MATCHES[match], build=build
         )

@@ -124,19 +124,25 @@ class Compiling:
         "scheduler (default: local).",
     )
 
+    def open(self, *cases: Case, **how: bool) -> AbstractContextManager[Engine]:
+        """Open an engine as `open_engine_for` does."""
+        return open_engine_for(self.app, cases, self.jobs, self.executor, **how)
+
 
 def open_engine_for(
     app: AppContext,
     cases: Sequence[Case] = (),
     jobs: int | None = None,
     executor: str | None = None,
-    **how: bool,
+    *,
+    fresh: bool = False,
+    dry: bool = False,
 ) -> AbstractContextManager[Engine]:
     """Open an engine that draws its progress, and compiles on the cluster that
     --executor or TRIAGE_EXECUTOR names.
 
-    The recipes of the cases may describe further compiler families. how: `fresh` and
-    `is_dry` of `open_engine`.
+    The recipes of the cases may describe further compiler families. dry: install,
+    download and compile nothing.
     """
     executor = executor or os.environ.get("TRIAGE_EXECUTOR") or "local"
     cluster = None
@@ -145,10 +151,11 @@ def open_engine_for(
     return open_engine(
         cases,
         jobs=jobs,
+        fresh=fresh,
         progress=app.progress(),
         warn=print_stderr,
         cluster=cluster,
-        **how,
+        is_dry=dry,
     )
 
 

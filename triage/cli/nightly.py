@@ -6,13 +6,7 @@ import os
 from dataclasses import replace
 from pathlib import Path
 
-from triage.cli.cases import (
-    Compiling,
-    cases_in,
-    cases_named,
-    of_one_family,
-    open_engine_for,
-)
+from triage.cli.cases import Compiling, cases_in, cases_named, of_one_family
 from triage.cli.command import (
     CASES,
     DRY_RUN,
@@ -119,7 +113,7 @@ def nightly(
         for tested in cases:
             folder_for(reproducers, tested)
     owners = owner_rules(family)
-    with open_engine_for(cases=cases, is_dry=dry_run, **vars(compiling)) as engine:
+    with compiling.open(*cases, dry=dry_run) as engine:
         new = engine.registry.resolve(toolchain, family)
         old = engine.registry.resolve(baseline, family)
         if dry_run:

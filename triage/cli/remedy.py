@@ -191,10 +191,7 @@ def reduce_recipe(
         raise BadInput("--metric needs --good: the toolchain with the better number")
     case = chosen.selected_case(suite_config, (toolchain, good))
     folder_for(out, case)
-    with (
-        open_engine_for(cases=[case], **vars(compiling)) as engine,
-        ExitStack() as opened,
-    ):
+    with compiling.open(case) as engine, ExitStack() as opened:
         bad = engine.registry.resolve(toolchain, case.compiler)
         better = engine.registry.resolve(good, case.compiler) if good else None
         judging = engine

@@ -29,7 +29,7 @@ from triage.cli.command import (
     report,
 )
 from triage.execution.engine import Engine
-from triage.execution.judge import RunResults, result_of
+from triage.execution.judge import RunResults
 from triage.execution.task import ProbeJob, Task
 from triage.model.errors import BadInput, Interrupted
 from triage.processes.sealing import is_sealing
@@ -57,7 +57,7 @@ def run_cases(
     """
     cases = chosen.selected_cases(suite_config, toolchain or ())
     named = revs_by_family(cases, toolchain or ["installed"])
-    with open_engine_for(cases=cases, fresh=fresh, **vars(compiling)) as engine:
+    with compiling.open(*cases, fresh=fresh) as engine:
         refs = {
             family: resolve_all(engine, family, revs) for family, revs in named.items()
         }
@@ -68,8 +68,7 @@ def run_cases(
         if compiling.app.verbose:
             for job in jobs:
                 engine.progress.note(_read_access_text(engine, job))
-    by_name = {case.name: case for case in cases}
-    results = RunResults([*map(result_of, probes)], by_name, strict)
+    results = replace(RunResults.of(probes), strict=strict)
     return report(results, run_document, junit=run_junit)
 
 

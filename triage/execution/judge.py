@@ -464,6 +464,11 @@ class RunResults:
     def exit(self) -> Exit:
         return exit_for_results(self.results, strict=self.strict)
 
+    @classmethod
+    def of(cls, probes: Sequence[Probe]) -> RunResults:
+        cases = {probe.case.name: probe.case for probe in probes}
+        return cls([result_of(probe) for probe in probes], cases)
+
 
 @dataclass(frozen=True)
 class PlannedProbe:

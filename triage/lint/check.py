@@ -68,9 +68,9 @@ class LintResult:
         wanted = {
             linted.suggested_flags for linted in self.cases if linted.suggested_flags
         }
-        if len(wanted) > 1:
-            return []
-        return list(*wanted)
+        if len(wanted) == 1:
+            return list(wanted.pop())
+        return []
 
     def _entries_of_all_cases(self, name: str) -> list[Mapping[str, object]]:
         return [
