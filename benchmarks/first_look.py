@@ -1,7 +1,7 @@
 """Classify logs that were drawn and labelled before any of them was read by a rule.
 
 Run: `python -m benchmarks.first_look SET [--wrong]`, SET one of open, practice,
-third, aside, fresh, sixth, seventh, eighth, ninth and tenth.
+third, aside, fresh, sixth, seventh, eighth, ninth, tenth and eleventh.
 
 Threads were drawn by neutral queries (names of projects, versions and months) in the
 order in which they came, and retold: the form and the words of tools are theirs, names
@@ -21,6 +21,9 @@ quotes only a part.
 `tenth` is of the threads that 43 queries of a tool's name with `trouble`, `problem` or
 `works`, and `output below` or `log`, showed, in their order. Left out are those with
 no log, those cut before their message, and those of older sets; four are completed.
+`eleventh` is of 58 queries of a tool's name with a version or a year and `stack trace`,
+`build output`, `CI log`, `console` or `after upgrading`, in the same way; four are
+completed.
 
 A log is right if its first failure has one of the expected classes and its headline
 holds the expected text; specific if its signature holds the expected names. Silent is a
