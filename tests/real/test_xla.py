@@ -144,7 +144,7 @@ def test_a_script_runs_as_it_is_and_its_numbers_are_compared(
     assert asked("attribute", recipe, *ends)["pass"]["name"] == "fusion"
     found = asked("bisect", "energy.py", *ends)
     assert (found["status"], found["after"]["name"]) == ("culprit", "0.10.2")
-    found = asked("why", "energy.py", "-t", "0.10.2", "--budget", "1s", code=1)
+    found = asked("why", "energy.py", "-t", "0.10.2", code=1)
     assert found["failure"]["class"] == "wrong-result"
 
 
