@@ -128,7 +128,7 @@ def lint_case(engine: Engine, case: Case, rev: str | None) -> LintedCase:
         name = str(path)
         recipe = case.source
     elif case.source.suffix in _RECIPES:
-        name = str(path_from_here(case.input.path))
+        name = str(path_from_here(path))
     module = _read_module(engine, case, toolchain, path, name)
     options = _options(engine, case, toolchain)
     report = linter.check(module, options, case.target.backend or None)

@@ -66,6 +66,8 @@ def find_remedies(
     unanswered = None
     if not answer.remedies:
         why = f"{tried} of {tried + left} candidates tried, none helps"
+        if not search.candidates:
+            why = "no change is known that could help"
         is_late = time.monotonic() > deadline
         unanswered = NoAnswer(Cause.TIME if is_late else Cause.NOT_FOUND, why)
     return replace(answer, tried=tried, left=left, unanswered=unanswered)
