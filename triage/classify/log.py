@@ -215,8 +215,8 @@ Severity = Literal["error", "warning", "remark", "note"]
 
 _WORDS = re.compile("rror|ERROR|warning|remark|note")
 _SEVERITY = re.compile(  # MSVC and rustc print the number of the message, too
-    r"(?:^|(?<=[:\])>] ))(?P<severity>(?:fatal +|catastrophic |internal |runtime "
-    r")?error|Fatal Error|FATAL ERROR|(?<=\d: )Error|warning|remark|note)"
+    r"(?:^|(?<=[:\])>] )|(?<=\d - ))(?P<severity>(?:fatal +|catastrophic |internal "
+    r"|runtime )?error|Fatal Error|FATAL ERROR|(?<=\d: )Error|warning|remark|note)"
     r"(?P<code> [A-Z]{1,4}\d{3,5}|\[[A-Z]\d{3,5}\])? ?: ?(?P<message>.*)"
 )
 # glog and absl: `E0000 00:00:17.1 3853 file.cc:58] `, `2026-01-02 03:04:05.6: F
