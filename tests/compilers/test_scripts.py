@@ -34,6 +34,12 @@ print(texts.add(1, 1))
 """
 
 
+BOTH = """import texts
+assert texts.join(["", ""]) == " or "
+print(texts.add(1, 1))
+"""
+
+
 @pytest.fixture(scope="module")
 def releases(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """An index with four releases of a package, and the home that installs them."""
@@ -75,8 +81,13 @@ def test_how_a_script_ends_and_what_it_prints_is_its_result(
         row["failure"]["class"] if row["failure"] else row["status"] for row in rows
     ] == ["passed", "python-exception", "import-error", "wrong-result", "passed"]
     assert "is 'and', expected 'or'; 1 of " in rows[3]["failure"]["headline"]
-    # a release on which it fails does not say what is right
+    # a release on which it fails does not say what is right, another one may
     assert asked("why", "adds.py", *on("1.1"))["status"] == "passes"
+    (workplace / "both.py").write_text(BOTH)
+    failure = asked("why", "both.py", *on("1.1"), code=1)["failure"]
+    assert failure["class"] == "wrong-result"
+    short = asked("why", "joins.py", *on("1.1"), "--budget", "0.01s", code=3)
+    assert "no results were compared" in short["reason"]
 
 
 @pytest.mark.slow

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import shlex
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -31,9 +31,7 @@ from triage.model.outcome import (
 from triage.recipes.expectations import expected_class, names_failure
 from triage.toolchains.registry import ToolchainRef
 
-_NOT_COMPARED = NoAnswer(
-    Cause.NEEDLESS, "no results were compared: a wrong one would not be seen"
-)
+_NOT_COMPARED = "no results were compared: a wrong one would not be seen"
 
 
 @dataclass
@@ -65,6 +63,7 @@ class Explainer:
             EnvironmentFailure: The toolchain cannot be obtained.
         """
         registry = self.engine.registry
+        case = self.case
         named: Sequence[ToolchainRef] = ()
         if self.reported and not self.rev:
             named = registry.reported_toolchains(self.case.compiler, self.reported)
@@ -97,9 +96,8 @@ class Explainer:
             for step in cluster.step_results.values()
             if step.status in ("left", "failed") and step.reason != known
         ]
-        may_differ = self.text and Stage.COMPARE not in self.case.stages
-        if may_differ and answer.passes and not answer.failure:
-            answer.unanswered = _NOT_COMPARED
+        if answer.passes and not answer.failure:
+            self._say_whether_compared(answer, case)
         if answer.failure or not self.rev:
             answer.releases = known_releases(self.engine, self.case, named)
         answer.next = self._commands(answer)[:2]
@@ -146,13 +144,17 @@ class Explainer:
             answer.fails_on = probe.revision
         return answer
 
-    def _first_failing(self, refs: Sequence[ToolchainRef]) -> Probe | None:
-        """Return the probe of the first of several toolchains with the failure."""
+    def _first_probe(
+        self, is_wanted: Callable[[Outcome], bool], refs: Sequence[ToolchainRef]
+    ) -> Probe | None:
+        """Return the probe of the first of several toolchains whose outcome is
+        wanted.
+        """
         jobs = self.engine.jobs
         for start in range(0, len(refs), jobs):
             batch = [ProbeJob(self.case, ref) for ref in refs[start : start + jobs]]
             for probe in self.engine.probe_in_order(batch, "why"):
-                if self._is_wanted(probe.outcome):
+                if is_wanted(probe.outcome):
                     return probe
         return None
 
@@ -168,10 +170,11 @@ class Explainer:
             self.case = compiler.with_reference(case, first.revision.name)
         if self.case is not case:
             others = [first, *(others or self.engine.registry.neighbours(first))]
-        probe = self._first_failing(others)
-        if self.case is not case and probe and _has_other_results(probe.outcome):
-            self.case = compiler.with_reference(case, probe.revision.name)
-            probe = self._first_failing([first])
+            other = self._first_probe(_has_other_results, others)
+            if other:
+                self.case = compiler.with_reference(case, other.revision.name)
+                others = [first]
+        probe = self._first_probe(self._is_wanted, others)
         passes_on_several = answer.passes and refs[1:] and not answer.unseen
         is_enough = passes_on_several or (self.rev and answer.cause is not Cause.INPUT)
         if probe is None and not (is_enough or self.reported):
@@ -188,6 +191,17 @@ class Explainer:
             answer.fails_on = probe.revision
             answer.passes &= answer.fails_on != answer.toolchain
             answer.unseen = None
+
+    def _say_whether_compared(self, answer: Explanation, case: Case) -> None:
+        """Say of a case that passes if its results were not compared. If only another
+        release can say what is right, it is not known to pass.
+        """
+        compiler = self.engine.compilers[case.compiler]
+        if answer.left and compiler.with_reference(case, "") is not case:
+            answer.passes = False
+            answer.unanswered = NoAnswer(Cause.TIME, _NOT_COMPARED)
+        elif self.text and Stage.COMPARE not in self.case.stages:
+            answer.unanswered = NoAnswer(Cause.NEEDLESS, _NOT_COMPARED)
 
     def _commands(self, answer: Explanation) -> list[str]:
         """Return the command lines that go on from here."""
@@ -229,7 +243,7 @@ class Explainer:
         with that one.
         """
         is_expected = self.reported is None or self._ends_as_expected(outcome)
-        return is_expected and _fails_each_time(outcome)
+        return is_expected and isinstance(outcome, Failed) and not outcome.flaky
 
     def _is_reported(self, outcome: NoAnswer) -> bool:
         """Return whether a text or a recipe has the error for which it cannot be
@@ -255,9 +269,7 @@ class Explainer:
         return any(wanted) or not expect
 
 
-def _fails_each_time(outcome: Outcome) -> bool:
-    return isinstance(outcome, Failed) and not outcome.flaky
-
-
 def _has_other_results(outcome: Outcome) -> bool:
-    return isinstance(outcome, Failed) and outcome.failure.stage is Stage.COMPARE
+    if not isinstance(outcome, Failed) or outcome.flaky:
+        return False
+    return outcome.failure.stage is Stage.COMPARE
