@@ -482,7 +482,7 @@ def open_engine(
     with ExitStack() as opened:
         # a file system without locks, or a home that cannot be written
         with suppress(OSError):
-            remove_leftovers(home, stop)
+            remove_leftovers(home)
             opened.enter_context(lock_file(home.use_lock, fcntl.LOCK_SH, stop))
         cache = ResultCache(home.results_database, warn, fresh=fresh)
         opened.callback(cache.close)

@@ -401,9 +401,8 @@ def prune_home(home: Home, keep_bytes: int) -> tuple[list[StoredEntry], int]:
     Raises EnvironmentFailure if another command uses the home.
     """
     with disk_errors(f"prune {home.path}"):
-        kind = fcntl.LOCK_EX | fcntl.LOCK_NB
         try:
-            lock = lock_file(home.use_lock, kind)
+            lock = lock_file(home.use_lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise EnvironmentFailure(
                 f"cannot prune {home.path}: another command uses it"
@@ -455,12 +454,12 @@ def _bytes_below(folder: Path) -> int:
     return total
 
 
-def remove_leftovers(home: Home, stop: threading.Event) -> None:
+def remove_leftovers(home: Home) -> None:
     """Remove the folders in which killed processes compiled, if no other one uses the
     home: other containers that share it see locks, and no processes.
     """
     with (
         suppress(BlockingIOError),
-        lock_file(home.use_lock, fcntl.LOCK_EX | fcntl.LOCK_NB, stop),
+        lock_file(home.use_lock, fcntl.LOCK_EX | fcntl.LOCK_NB),
     ):
         remove_tree(home.scratch)
