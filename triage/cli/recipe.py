@@ -5,6 +5,7 @@ and `triage expect`.
 from __future__ import annotations
 
 import json
+import shlex
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
@@ -154,7 +155,9 @@ def new(
     request = RecipeRequest(path, None, target.backend, target.chip, None)
     if source:
         request = request_for(source, target, path)
-    started = start_recipe(target.app, request, source or "", " ".join(command or ()))
+    words = command or [""]  # one word if they have options
+    line = shlex.join(words) if words[1:] else words[0]
+    started = start_recipe(target.app, request, source or "", line)
     start = started.start
     started.write()
     written = {
