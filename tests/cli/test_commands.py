@@ -198,10 +198,22 @@ def test_a_reduction_that_the_machine_stops_is_no_answer(lab: Lab) -> None:
 def test_a_command_line_is_compiled(lab: Lab, triage_process: Triage) -> None:
     install(lab.folder / "built", 5)
     lab.write("model.mlir", "// breaks-3\n")
-    line = "run -t path:built -- iree-compile model.mlir --iree-hal-target-backends=llvm-cpu -o out.vmfb"
-    done = triage_process(*line.split())
-    assert done.returncode == 1, done.stderr
-    assert "model  failed  shared-memory-overflow" in done.stdout
+    flags = ["--iree-hal-target-backends=llvm-cpu", *["--iree-opt-level=O2"] * 20]
+    tool = "/opt/iree-3.1/bin/iree-compile"
+    command = [tool, "model.mlir", *flags, "-o", "out.vmfb"]
+    for words, line in (
+        ("run", "model  failed  shared-memory-overflow"),
+        ("why --budget 1s", "model for llvm-cpu: fails on path:built"),
+    ):
+        done = triage_process(*words.split(), "-t", "path:built", "--", *command)
+        assert done.returncode == 1, done.stderr
+        assert line in done.stdout
+
+
+def test_a_command_line_may_name_a_file_with_spaces(lab: Lab) -> None:
+    lab.write("my model.mlir", PROGRAM)
+    lab("recipe new mine.yaml --backend llvm-cpu -- iree-compile 'my model.mlir'")
+    assert "input: my model.mlir\n" in (lab.folder / "mine.yaml").read_text()
 
 
 def test_requests_that_differ_have_recipes_of_their_own(lab: Lab) -> None:

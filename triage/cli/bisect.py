@@ -295,7 +295,7 @@ def why(
     from triage.report.searches import why_document
 
     begin = time.monotonic()
-    if chosen.recipe.is_dir():
+    if os.path.isdir(chosen.recipe):  # noqa: PTH112 - false for a long command line
         raise BadInput(f"{chosen.recipe} is a folder: name a recipe or a program")
     try:
         started = chosen.write_recipe(chosen.recipe, [toolchain])

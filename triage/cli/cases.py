@@ -57,7 +57,8 @@ class ProgramTarget:
         """Write a recipe for a program, a text or a command line; return None for a
         recipe. `revs` may name the package that a script is about.
         """
-        if word.suffix not in RECIPES and not word.is_dir():
+        # `isdir` is false for a command line that is too long for a path
+        if word.suffix not in RECIPES and not os.path.isdir(word):  # noqa: PTH112
             from triage.cli.program import write_recipe_for  # slow to import
 
             return write_recipe_for(str(word), self, revs)

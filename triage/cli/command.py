@@ -381,9 +381,8 @@ def _run_and_reply(call: Callable[[], Reply], output: str, more: list[str]) -> i
         name = "" if isinstance(error, BadFiles) else "triage: "
         print_stderr(f"{name}{error}")
         return error.exit_code
-    except OSError as error:
-        file = f": {error.filename}" if error.filename else ""
-        print_stderr(f"triage: {error.strerror or error}{file}")
+    except OSError as error:  # of a library
+        print_stderr(f"triage: {error}")
     except Exception:
         print_stderr(traceback.format_exc())
         print_stderr(

@@ -34,7 +34,8 @@ from triage.recipes.values import name_from, why_unreadable
 from triage.toolchains.home import KeptKind, default_home, disk_errors
 
 _FIRST_CHARACTERS = 1000  # a binary file has a zero among them
-_NAMED_FILE = re.compile(r"(?<!\S)[^\s-]\S*\.\w+")
+# not in the first word: the folder of a tool may have a dot in its name
+_NAMED_FILE = re.compile(r"(?<=\s)[^\s-]\S*\.\w+(?=['\"]?(?!\S))")
 TEXTS = (".md", ".txt", ".log", ".html")
 
 
