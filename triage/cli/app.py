@@ -112,7 +112,7 @@ class LazyGroup(TyperGroup):
             return super().main(*words, **settings)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        end = args.index("--") if "--" in args else len(args)
+        end = [*args, "--"].index("--")
         # global options may follow the command
         first = [word for word in args[:end] if word in _GLOBAL]
         others = [word for word in args[:end] if word not in _GLOBAL]

@@ -80,9 +80,7 @@ class ProgramTarget:
         revs: Sequence[str | None] = (),
     ) -> tuple[Case, ...]:
         """Load all cases. suite: the configs of a test suite."""
-        if suite:
-            return cases_in(words, suite)
-        return load_cases(self.write_recipes(words, revs))
+        return cases_in(words if suite else self.write_recipes(words, revs), suite)
 
 
 @dataclass(kw_only=True)
@@ -190,8 +188,9 @@ def cases_in(
     from triage.toolchains.project import find_project  # slow to import
 
     reader = suite_reader()
-    suites = [reader.cases(path, suite_configs, downloads) for path in paths]
-    cases = tuple(case for cases in suites for case in cases)
+    cases = [
+        case for path in paths for case in reader.cases(path, suite_configs, downloads)
+    ]
     project = find_project(DEFAULT_FAMILY, Path())
     return tuple(map(project.suites.applied_to, cases))
 

@@ -338,10 +338,9 @@ def _options(function: Callable[..., object]) -> Iterator[inspect.Parameter]:
 def _call(function: Callable[..., Any], given: Mapping[str, Any]) -> Any:
     """Call a function with its options and the dataclasses that stand for some."""
     hints = get_type_hints(function)
-    names = inspect.signature(function).parameters
     values = {
         name: given[name] if name in given else _call(hints[name], given)
-        for name in names
+        for name in inspect.signature(function).parameters
     }
     return function(**values)
 
@@ -349,7 +348,7 @@ def _call(function: Callable[..., Any], given: Mapping[str, Any]) -> Any:
 def continuing_command(*more: str) -> str:
     """Return the command line that continues this run, with more options."""
     words = sys.argv[1:]
-    end = words.index("--") if "--" in words else len(words)
+    end = [*words, "--"].index("--")
     # fresh results are cached, too
     options = [word for word in words[:end] if word not in ("--fresh", *more)]
     return shlex.join(["triage", *options, *more, *words[end:]])
