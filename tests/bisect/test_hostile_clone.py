@@ -105,7 +105,7 @@ def test_the_settings_start_programs_where_git_is_asked_plainly(
 def test_ranking_and_bisecting_its_commits_starts_nothing_of_it(
     hostile: HostileClone, tmp_path: Path
 ) -> None:
-    log, clone = tmp_path / "failed.log", hostile.history.path
+    log, clone = tmp_path / "failed.txt", hostile.history.path
     log.write_text("tinyc: error: 'func.func' op failed to legalize the symbol\n")
     ranked = hostile.run("suspects", log, *hostile.words[1:])
     assert json.loads(ranked.stdout)["suspects"]

@@ -15,6 +15,7 @@ import pytest
 from tests.cli.conftest import UNKNOWN_DEVICE, Lab, rows
 from tests.conftest import ROOT, Triage
 from tests.fake_releases import command_recipe, install
+from tests.git_history.history import History
 from tests.programs import write_program
 from triage.cli.app import every_command
 from triage.toolchains.home import KeptKind
@@ -208,6 +209,17 @@ def test_a_command_line_is_compiled(lab: Lab, triage_process: Triage) -> None:
         done = triage_process(*words.split(), "-t", "path:built", "--", *command)
         assert done.returncode == 1, done.stderr
         assert line in done.stdout
+
+
+def test_commits_are_ranked_for_a_command_line(lab: Lab) -> None:
+    history = History.begin(lab.folder / "clone")
+    history.commit("first", {"a.cpp": "1"})
+    history.commit("second", {"a.cpp": "2"})
+    lab.write("model.mlir", PROGRAM)
+    words = "suspects --repo clone --good HEAD~1 --bad HEAD -f json"
+    command = "iree-compile model.mlir --iree-hal-target-backends=llvm-cpu"
+    [suspect] = json.loads(lab(f"{words} -- {command}").stdout)["suspects"]
+    assert suspect["subject"] == "second"
 
 
 def test_a_command_line_may_name_a_file_with_spaces(lab: Lab) -> None:

@@ -41,7 +41,7 @@ from triage.cli.command import (
     report,
     toolchain_option,
 )
-from triage.cli.program import CodeNotAllowed, program_suffixes
+from triage.cli.program import TEXTS, CodeNotAllowed, program_suffixes
 from triage.compilers.recipe_start import NoProgramError
 from triage.compilers.registry import DEFAULT_FAMILY, Families, load_cases
 from triage.execution.compare import MATCHES
@@ -224,7 +224,9 @@ def suspects(
     from triage.bisect.commits import rank_changes
     from triage.bisect.history import stored_failures
 
-    is_text = source.suffix not in (*RECIPES, *program_suffixes())
+    programs = {*RECIPES, *program_suffixes()} - {*TEXTS}
+    # a command line is not a file
+    is_text = source.suffix not in programs and os.path.exists(source)  # noqa: PTH110
     failures: tuple[Failure, ...] = ()
     if is_text:
         failures = classify_log(source, packaged_rules()).failures
