@@ -103,9 +103,9 @@ def _inline(text: doc.Inline, *, in_cell: bool = False) -> str:
                 shown = shown.replace("|", "\\|")
         if span.style in ("strong", "bad"):
             shown = f"**{shown}**"
-        # a web page, or a file next to the report
-        if span.url and re.match(r"https?://|(?![\w+.-]*:)", span.url):
-            shown = f"[{shown}]({quote(span.url, safe=':/?#&=%+,;@~')})"
+        address = _address(span.url)
+        if address:
+            shown = f"[{shown}]({quote(address, safe=':/?#&=%+,;@~')})"
         parts.append(shown)
     return "".join(parts)
 
@@ -191,11 +191,9 @@ def _macros() -> Any:
 
 
 def _address(url: str | None) -> str | None:
-    """Return the address of a web page or of a file next to the page, and nothing for
+    """Return the address of a web page or of a file next to the report, and nothing for
     another one, such as a script.
     """
-    if url and (
-        url.startswith(("https://", "http://")) or ":" not in url.split("/")[0]
-    ):
+    if url and re.match(r"https?://|[^:/]*(?:/|\Z)", url):
         return url
     return None
