@@ -32,11 +32,16 @@ ADDS = """import texts
 assert texts.add(2, 2) == 4, 'it does not add'
 print(texts.add(1, 1))
 """
-
-
 BOTH = """import texts
 assert texts.join(["", ""]) == " or "
 print(texts.add(1, 1))
+"""
+LONE = """import texts
+assert not hasattr(texts, "add")
+print(7)
+"""
+RANDOM = """import os, texts
+print([byte % 2 for byte in os.urandom(999)])
 """
 
 
@@ -86,6 +91,10 @@ def test_how_a_script_ends_and_what_it_prints_is_its_result(
     (workplace / "both.py").write_text(BOTH)
     failure = asked("why", "both.py", *on("1.1"), code=1)["failure"]
     assert failure["class"] == "wrong-result"
+    (workplace / "lone.py").write_text(LONE)
+    assert "no results were compared" in asked("why", "lone.py", *on("1.3"))["reason"]
+    (workplace / "draws.py").write_text(RANDOM)
+    assert asked("why", "draws.py", *on("1.1"), code=3)["flaky"]
     short = asked("why", "joins.py", *on("1.1"), "--budget", "0.01s", code=3)
     assert "no results were compared" in short["reason"]
 

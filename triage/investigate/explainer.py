@@ -66,13 +66,13 @@ class Explainer:
         case = self.case
         named: Sequence[ToolchainRef] = ()
         if self.reported and not self.rev:
-            named = registry.reported_toolchains(self.case.compiler, self.reported)
+            named = registry.reported_toolchains(case.compiler, self.reported)
         refs = self._toolchains(named)
         answer = self._first_answer(refs[0])
         cases = {sibling.name: sibling for sibling in self.siblings}
         work = Investigation(self.engine, (None, refs[0]), cases)
-        record = FailureCluster(signature="", cases=[self.case.name])
-        cluster = ClusterInvestigation(work, record, self.case)
+        record = FailureCluster(signature="", cases=[case.name])
+        cluster = ClusterInvestigation(work, record, case)
         work.clusters.append(cluster)
         if answer.failure is None:
             cluster.seconds = self.deadline - time.monotonic()
@@ -82,7 +82,7 @@ class Explainer:
             work.steps = ["bisect", "attribute", "remedy"]
             cluster.add(failure=answer.failure)
             if answer.fails_on != answer.toolchain:
-                bad = registry.resolve(answer.fails_on.name, self.case.compiler)
+                bad = registry.resolve(answer.fails_on.name, case.compiler)
                 work.ends = (None, bad)
         work.budget = self.deadline - time.monotonic()
         for _ in work.run():
@@ -164,16 +164,20 @@ class Explainer:
         say what is right, results that differ are a failure of the first one.
         """
         first, *others = refs
-        compiler = self.engine.compilers[self.case.compiler]
         case = self.case
+        compiler = self.engine.compilers[case.compiler]
         if answer.passes and first.release is not None:
             self.case = compiler.with_reference(case, first.revision.name)
         if self.case is not case:
-            others = [first, *(others or self.engine.registry.neighbours(first))]
+            repeated = self.engine.probe(ProbeJob(self.case, first))
+            answer.flaky = repeated.outcome.failure is not None
+            others = others or self.engine.registry.neighbours(first)
             other = self._first_probe(_has_other_results, others)
             if other:
                 self.case = compiler.with_reference(case, other.revision.name)
                 others = [first]
+            elif not self._first_probe(lambda new: isinstance(new, Passed), others):
+                self.case = case
         probe = self._first_probe(self._is_wanted, others)
         passes_on_several = answer.passes and refs[1:] and not answer.unseen
         is_enough = passes_on_several or (self.rev and answer.cause is not Cause.INPUT)
@@ -197,10 +201,11 @@ class Explainer:
         release can say what is right, it is not known to pass.
         """
         compiler = self.engine.compilers[case.compiler]
-        if answer.left and compiler.with_reference(case, "") is not case:
+        is_script = compiler.with_reference(case, "") is not case
+        if answer.left and is_script:
             answer.passes = False
             answer.unanswered = NoAnswer(Cause.TIME, _NOT_COMPARED)
-        elif self.text and Stage.COMPARE not in self.case.stages:
+        elif (self.text or is_script) and Stage.COMPARE not in self.case.stages:
             answer.unanswered = NoAnswer(Cause.NEEDLESS, _NOT_COMPARED)
 
     def _commands(self, answer: Explanation) -> list[str]:
@@ -270,6 +275,5 @@ class Explainer:
 
 
 def _has_other_results(outcome: Outcome) -> bool:
-    if not isinstance(outcome, Failed) or outcome.flaky:
-        return False
-    return outcome.failure.stage is Stage.COMPARE
+    failure = outcome.failure
+    return bool(failure and failure.stage is Stage.COMPARE and not outcome.flaky)

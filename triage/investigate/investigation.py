@@ -192,7 +192,7 @@ class ClusterInvestigation:
             return NoAnswer(Cause.NEEDLESS, "its culprit is not a pair of releases")
         request = BisectRequest(self.work.engine, self.case, self.work.repo)
         if self.work.repo is None:
-            registry = self.work.engine.registry
+            registry = request.engine.registry
             refs = versions_between(registry, *self.pair, nightlies=True)
             search = whole_search(release_line(request, refs))
         else:
@@ -268,8 +268,10 @@ class ClusterInvestigation:
             for member in others
             for ref in self.pair
         ]
-        probes = self.work.engine.probe_in_order(jobs, "confirm the culprit")
-        outcomes = [probe.outcome for probe in probes]
+        outcomes = [
+            probe.outcome
+            for probe in self.work.engine.probe_in_order(jobs, "confirm the culprit")
+        ]
         match = same_signature(self.failure)
         confirmed: list[str] = []
         different: list[str] = []

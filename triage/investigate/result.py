@@ -140,11 +140,6 @@ class CaseResult(ProbeResult):
         return ClusterKey(self.compiler, self.backend, failure.signature)
 
     @property
-    def either_failure(self) -> Failure | None:
-        """The failure on the new toolchain, or else the one on the baseline."""
-        return self.failure or self.baseline.failure
-
-    @property
     def is_new_failure(self) -> bool:
         """Whether it is a new failure that fails the night."""
         return self.change in NEW_FAILURES
