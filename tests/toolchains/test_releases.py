@@ -23,6 +23,7 @@ from tests.toolchains.loopback import (
     serve,
 )
 from triage.compilers.base import Environment
+from triage.compilers.interpreters import uv_program
 from triage.compilers.iree.adapter import Iree
 from triage.git_history.repository import Repository
 from triage.git_history.timeline import Timeline
@@ -278,3 +279,10 @@ def test_a_nightly_is_found_by_its_day_and_installed(
     [program] = workspace.home.path.glob(f"toolchains/*/{PROGRAM}")
     assert program.read_bytes() == b"20250603"
     assert registry.resolve("3.5.0rc20250603", "iree").is_nightly
+
+
+def test_uv_is_found_while_python_reads_its_settings(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("sysconfig._CONFIG_VARS", {})
+    assert os.access(uv_program.__wrapped__(), os.X_OK)

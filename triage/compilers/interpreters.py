@@ -125,9 +125,11 @@ def major_minor(text: str) -> Version:
 @cache
 def uv_program() -> str:
     """Return the path of the uv that is installed next to this program."""
-    from uv import find_uv_bin
+    from importlib.metadata import files  # slow to import
 
-    return find_uv_bin()
+    # `uv.find_uv_bin` is not for threads: one may see what another has read by half
+    paths = [file.locate() for file in files("uv") or () if file.name == "uv"]
+    return str(paths[0])
 
 
 def is_script(path: Path) -> bool:
