@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property
@@ -32,7 +31,7 @@ from triage.model.outcome import NoAnswer
 from triage.model.revision import Capabilities, FamilyRef, Toolchain
 from triage.processes.sealing import Seal
 from triage.recipes.recipe import RecipeFamily
-from triage.recipes.values import parse_version
+from triage.recipes.values import Constant, parse_version, read_constant
 
 if TYPE_CHECKING:  # a compile needs none of them; one family has the first two
     from triage.compilers.iree.adapter import IreeKernels
@@ -432,26 +431,6 @@ class Compiler(ABC):
         """
 
 
-Constant = bool | int | float | str | None
-
-_YAML_WORDS = {"true": True, "false": False, "null": None, "none": None}
-
-
-def _read_constant(text: str, _: object) -> Constant:
-    """Return the number, truth value, None or text that a scalar of a recipe stands
-    for. Quotes do not matter. Raises ValueError for a word that may mean two things.
-    """
-    word = text.lower()
-    if word in ("yes", "no", "on", "off"):
-        raise ValueError(f'"{text}" is a truth value in YAML 1.1; write true or false.')
-    if word in _YAML_WORDS:
-        return _YAML_WORDS[word]
-    for number in (int, float):
-        with suppress(ValueError):
-            return number(text)
-    return text
-
-
 _TYPE = (
     r"\s*(\**(k?[iu](1|8|16|32|64)|fp(8\w*|16|32|64)|bf16|f(16|32|64)|tensordesc<.+>"
     r"|nvTmaDesc))\s*(:\s*(16)?\s*)?"
@@ -471,7 +450,7 @@ _ADVICE = (
     '"{text}" is not an argument type: write "*fp16", i32, or "*bf16:16" for one '
     "divisible by 16."
 )
-_Constant = Annotated[Constant, Check(_read_constant, reads=str)]
+_Constant = Annotated[Constant, Check(read_constant, reads=str)]
 _HintValue = Annotated[int, between(0, 999_999, "write a number from 0 to 999999.")]
 _Type = Annotated[Text, fits(_TYPE, _ADVICE)]
 

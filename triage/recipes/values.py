@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import is_dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -20,6 +21,8 @@ _SIZE_UNITS = {"GiB": 1 << 30, "MiB": 1 << 20, "GB": 10**9, "MB": 10**6}
 _NEEDS_NO_QUOTES = re.compile(
     r"[A-Za-z][A-Za-z0-9_./-]*(?: [A-Za-z0-9_./][A-Za-z0-9_./-]*)*"
 )
+Constant = bool | int | float | str | None
+_YAML_WORDS = {"true": True, "false": False, "null": None, "none": None}
 # words that are not texts in YAML 1.1
 _RESERVED = re.compile("y|n|yes|no|on|off|true|false|null", re.IGNORECASE)
 
@@ -150,3 +153,18 @@ def parse_version(text: str | None) -> Version | None:
         return Version(text or "")
     except ValueError:  # also a number of thousands of digits
         return None
+
+
+def read_constant(text: str, _: object) -> Constant:
+    """Return the number, truth value, None or text that a scalar of a recipe stands
+    for. Quotes do not matter. Raises ValueError for a word that may mean two things.
+    """
+    word = text.lower()
+    if word in ("yes", "no", "on", "off"):
+        raise ValueError(f'"{text}" is a truth value in YAML 1.1; write true or false.')
+    if word in _YAML_WORDS:
+        return _YAML_WORDS[word]
+    for number in (int, float):
+        with suppress(ValueError):
+            return number(text)
+    return text

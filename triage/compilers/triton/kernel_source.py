@@ -12,8 +12,9 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from triage.compilers.base import Constant, KernelSpec
+from triage.compilers.base import KernelSpec
 from triage.model.errors import BadInput
+from triage.recipes.values import Constant
 
 _NAMES_TYPE = re.compile(r"(?i)d_?type|(?:^|_)type$|_ty$")
 _NAMES_COUNT = re.compile(
