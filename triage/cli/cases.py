@@ -70,8 +70,8 @@ class ProgramTarget:
         self, words: Sequence[Path], revs: Sequence[str | None] = ()
     ) -> list[Path]:
         """Return the recipes that the words name, or that are made from them."""
-        write_recipe = [(word, self.write_recipe(word, revs)) for word in words]
-        return [made.path if made else word for word, made in write_recipe]
+        started = [(word, self.write_recipe(word, revs)) for word in words]
+        return [made.path if made else word for word, made in started]
 
     def cases(
         self,
