@@ -1,7 +1,7 @@
 """Classify logs that were drawn and labelled before any of them was read by a rule.
 
 Run: `python -m benchmarks.first_look SET [--wrong]`, SET one of open, practice,
-third, aside, fresh, sixth, seventh, eighth, ninth, tenth and eleventh.
+third, aside, fresh, sixth, seventh, eighth, ninth, tenth, eleventh and thirteenth.
 
 Threads were drawn by neutral queries (names of projects, versions and months) in the
 order in which they came, and retold: the form and the words of tools are theirs, names
@@ -24,6 +24,10 @@ no log, those cut before their message, and those of older sets; four are comple
 `eleventh` is of 58 queries of a tool's name with a version or a year and `stack trace`,
 `build output`, `CI log`, `console` or `after upgrading`, in the same way; four are
 completed.
+`thirteenth` is of 50 queries of a tool's name with a month or a year and `fails to
+build`, `nightly`, `CI job`, `upgrade to`, `regression` or `hangs`, in the same way,
+and of 7 queries and 4 strings for green logs, which showed 4 of the failing ones; six
+are completed.
 
 A log is right if its first failure has one of the expected classes and its headline
 holds the expected text; specific if its signature holds the expected names. Silent is a
