@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import threading
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -103,10 +102,10 @@ class Laboratory:
             resolve=lambda _rev, _family: None,
             is_installed=lambda _ref: True,
             workspace=workspace,
-            contents=Contents(workspace),
+            contents=Contents(workspace.home),
+            compilers={"script": ScriptFamily()},
         )
-        families = {"script": ScriptFamily()}
-        return Engine(registry, families, self.evidence, threading.Event())
+        return Engine(registry, self.evidence)
 
     def plan(self, *steps: str) -> None:
         (self.folder / "plan").write_text("".join(f"{step}\n" for step in steps))

@@ -12,7 +12,7 @@ import pytest
 
 from triage.compilers.iree.adapter import Iree
 from triage.execution.mlir_tools import Reader
-from triage.toolchains.home import Home
+from triage.toolchains.home import Home, Workspace
 from triage.toolchains.registry import ToolchainRegistry
 
 Readers = Callable[[str], Reader]
@@ -21,7 +21,7 @@ Readers = Callable[[str], Reader]
 @pytest.fixture
 def readers(shared_home: Path) -> Iterator[Readers]:
     """A reader of a release, by its version; each is made once."""
-    registry = ToolchainRegistry(Home(shared_home), {"iree": Iree()})
+    registry = ToolchainRegistry(Workspace(Home(shared_home)), {"iree": Iree()})
     with ExitStack() as stack:
 
         @cache

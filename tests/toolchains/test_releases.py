@@ -41,7 +41,7 @@ HERE = f"cp{sys.version_info[0]}{sys.version_info[1]}"
 @pytest.fixture
 def registry(loopback: LoopbackIndex, workspace: Workspace) -> ToolchainRegistry:
     workspace.home.path.mkdir()
-    return ToolchainRegistry(workspace.home, {"iree": Iree()})
+    return ToolchainRegistry(workspace, {"iree": Iree()})
 
 
 def name_of(registry: ToolchainRegistry, text: str) -> str:
@@ -271,7 +271,7 @@ def test_a_nightly_is_found_by_its_day_and_installed(
         f"nightlies: {{find-links: '{page}', tags: 'iree-{{version}}'}}\n"
     )
     monkeypatch.chdir(workplace)
-    registry = ToolchainRegistry(workspace.home, {"iree": Iree()})
+    registry = ToolchainRegistry(workspace, {"iree": Iree()})
     ref = registry.resolve(text, "iree")
     assert (ref.revision.name, ref.revision.date) == ("3.5.0rc20250603", "2025-06-03")
     with pytest.raises(EnvironmentFailure):  # it is not a compiler

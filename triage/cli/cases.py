@@ -152,7 +152,6 @@ def open_engine_for(
         jobs=jobs,
         fresh=fresh,
         progress=app.progress(),
-        warn=print_stderr,
         cluster=cluster,
         is_dry=dry,
     )
@@ -172,7 +171,7 @@ def _cluster(
     except ImportError as error:
         advice = f"pip install 'iree-triage[cluster]' ({error})"
         raise BadInput(f"--executor dask needs an extra: {advice}") from error
-    return lambda registry: DaskCluster(registry, address or None, jobs, print_stderr)
+    return lambda registry: DaskCluster(registry, address or None, jobs)
 
 
 def cases_in(

@@ -12,7 +12,6 @@ from __future__ import annotations
 import logging
 import os
 import threading
-from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -65,7 +64,6 @@ class DaskCluster:
     """
     jobs: int | None
     """How many tasks that worker makes at once (default: one for each core)."""
-    warn: Callable[[str], None]
     _closing: ExitStack = field(default_factory=ExitStack)
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _client: Client | None = None
@@ -95,7 +93,7 @@ class DaskCluster:
             local = _local_cluster(self.jobs or os.cpu_count() or 1)
             scheduler = self._closing.enter_context(local)
         elif not scheduler.startswith("tls://"):
-            self.warn(
+            self.registry.workspace.progress.error(
                 f"{scheduler} is not protected: whoever reaches it can run programs on "
                 "its workers; use tls://, or a network that is closed to others"
             )

@@ -18,7 +18,7 @@ import math
 import os
 import threading
 import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from copy import copy
 from dataclasses import replace
@@ -26,7 +26,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from triage.compilers.base import Compiler
 from triage.compilers.registry import Families
 from triage.execution.cache import ResultCache
 from triage.execution.inputs import Inputs
@@ -57,6 +56,7 @@ from triage.model.revision import Toolchain
 from triage.processes.process import StopSignal, run
 from triage.toolchains.home import (
     Progress,
+    Workspace,
     disk_errors,
     is_intact,
     lock_file,
@@ -91,10 +91,7 @@ class Engine:
     def __init__(
         self,
         registry: ToolchainRegistry,
-        compilers: Mapping[str, Compiler],
         cache: ResultCache,
-        stop: threading.Event,
-        *,
         jobs: int | None = None,
     ) -> None:
         """Make tasks here until `stop` is set, or on a cluster if there is one.
@@ -102,16 +99,16 @@ class Engine:
         `jobs` compiles run here at once (default: one for each core).
         """
         self.registry = registry
-        self.compilers = compilers
+        self.compilers = registry.compilers
         self.cache = cache
-        self.stop = stop
+        self.stop = registry.workspace.stop
         self.progress = registry.workspace.progress
         self.cluster: DaskCluster | None = None
         """Machines that make tasks as well."""
         self.local_jobs = jobs or os.cpu_count() or 1
         self.compiles = 0
         """Made so far, cached answers not counted."""
-        self.inputs = Inputs(registry, compilers, cache, stop)
+        self.inputs = Inputs(registry, cache)
         self.judge: NumberJudge | None = None
         self._slots = threading.Semaphore(self.local_jobs)
 
@@ -465,7 +462,6 @@ def open_engine(
     jobs: int | None = None,
     fresh: bool = False,
     progress: Progress | None = None,
-    warn: Callable[[str], None] = lambda _: None,
     cluster: Callable[[ToolchainRegistry], DaskCluster] | None = None,
     is_dry: bool = False,
 ) -> Iterator[Engine]:
@@ -476,23 +472,23 @@ def open_engine(
     `fresh` ignores the result cache, `cluster` opens machines that make tasks as well,
     and `is_dry` installs, downloads and compiles nothing.
     """
-    stop = threading.Event()
     home = open_home()
-    families = Families(cases)
+    workspace = Workspace(home, progress or Progress(), is_dry=is_dry)
     with ExitStack() as opened:
         # a file system without locks, or a home that cannot be written
         with suppress(OSError):
             remove_leftovers(home)
-            opened.enter_context(lock_file(home.use_lock, fcntl.LOCK_SH, stop))
+            opened.enter_context(lock_file(home.use_lock, fcntl.LOCK_SH))
+        warn = workspace.progress.error
         cache = ResultCache(home.results_database, warn, fresh=fresh)
         opened.callback(cache.close)
-        registry = ToolchainRegistry(home, families, progress, stop, is_dry=is_dry)
-        engine = Engine(registry, families, cache, stop, jobs=jobs)
+        registry = ToolchainRegistry(workspace, Families(cases))
+        engine = Engine(registry, cache, jobs)
         if cluster:
             engine.cluster = cluster(registry)
             opened.callback(engine.cluster.close)
         try:
             yield engine
         except BaseException:
-            stop.set()
+            workspace.stop.set()
             raise

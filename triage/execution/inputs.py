@@ -16,7 +16,7 @@ from functools import cache, cached_property, partial
 from hashlib import sha256
 from pathlib import Path
 
-from triage.compilers.base import SCRIPT_WORKER, Compiler, Needs
+from triage.compilers.base import SCRIPT_WORKER, Needs
 from triage.compilers.interpreters import interpreter_folders
 from triage.compilers.registry import onnx_family
 from triage.execution.cache import Record, ResultCache
@@ -155,10 +155,8 @@ class Inputs:
     """
 
     registry: ToolchainRegistry
-    compilers: Mapping[str, Compiler]
     cache: ResultCache
     """Keeps failed imports."""
-    stop: threading.Event
     kept_files: KeptFiles = field(default_factory=KeptFiles)
     _prepared: dict[object, Prepared | NoAnswer | Failed] = field(default_factory=dict)
 
@@ -209,7 +207,7 @@ class Inputs:
         """Return what runs a generator: this program's interpreter or, for a family
         whose tools do, the newest toolchain.
         """
-        words = self.compilers[case.compiler].generator
+        words = self.registry.compilers[case.compiler].generator
         if words:
             try:
                 toolchain = named_toolchain(self.registry, "latest", case)
@@ -235,7 +233,7 @@ class Inputs:
     def _importer(self, toolchain: Toolchain) -> _Maker:
         """Return the importer for ONNX of a toolchain."""
         module = onnx_family().onnx_importer
-        tools = self.compilers[toolchain.family].mlir_tools(toolchain)
+        tools = self.registry.compilers[toolchain.family].mlir_tools(toolchain)
         if tools is None:
             problem = f"{toolchain.revision.name} has no importer for ONNX"
             raise NoTask(NoAnswer(Cause.TOOLCHAIN, problem))
@@ -315,7 +313,7 @@ class Inputs:
                 seal=seal,
                 env={**maker.env, **dict(case.env)},
                 stdout_to=printed,
-                stop=self.stop,
+                stop=self.registry.workspace.stop,
             ),
         )
         if execution.ok and regular_size(target):

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -16,7 +15,7 @@ from uv import find_uv_bin
 from triage.compilers.base import Compiler
 from triage.model.errors import TriageError
 from triage.processes.sealing import landlock_version, missing_seals
-from triage.toolchains.home import open_home, stored_toolchains
+from triage.toolchains.home import Workspace, open_home, stored_toolchains
 from triage.toolchains.index import index_url
 from triage.toolchains.registry import ToolchainRegistry
 
@@ -104,7 +103,7 @@ def _check_of_toolchains() -> FoundAndAdvice:
 
 
 def _check_of_index(families: Mapping[str, Compiler]) -> FoundAndAdvice:
-    registry = ToolchainRegistry(open_home(), families, stop=threading.Event())
+    registry = ToolchainRegistry(Workspace(open_home()), families)
     ranges = []
     for family in families:
         names = [ref.revision.name for ref in registry.releases(family)]

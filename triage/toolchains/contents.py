@@ -24,7 +24,7 @@ from triage.compilers.interpreters import interpreter_folders, package_records
 from triage.model.content import file_sha256
 from triage.model.errors import EnvironmentFailure
 from triage.processes.sealing import SYSTEM
-from triage.toolchains.home import Workspace, manifest_of
+from triage.toolchains.home import Home, manifest_of
 
 # Programs write these where they are installed.
 _NOT_CONTENT = {"__pycache__", ".git", ".lock"}
@@ -40,7 +40,7 @@ _state = attrgetter("st_size", "st_mtime_ns", "st_ctime_ns", "st_mode", "st_ino"
 class Contents:
     """Digests of the files of this machine. Safe for several threads."""
 
-    workspace: Workspace
+    home: Home
 
     def identity(self, needs: Needs) -> str:
         """Return a digest of all that a compiler needs. Raises EnvironmentFailure if a
@@ -62,9 +62,8 @@ class Contents:
         """Return the digest of files and of all files below folders. Raises OSError if
         one is missing or cannot be read.
         """
-        home = self.workspace.home
         first = paths[0]
-        if first.parent == home.toolchains:
+        if first.parent == self.home.toolchains:
             with suppress(OSError, TypeError):  # no install, or not of a release
                 return _installed_digest(first)
         files = [
@@ -72,7 +71,7 @@ class Contents:
         ]
         is_large = sum(state[0] for *_, state in files) > _LARGE
         key = repr(files)
-        stored = home.stored("contents", key) if is_large else None
+        stored = self.home.stored("contents", key) if is_large else None
         if stored:
             return stored.decode()
         now = time.time_ns()
@@ -82,7 +81,7 @@ class Contents:
             hasher.update(f"{name}\0{digest}\0{state[3] & 0o111}\0".encode())
         is_settled = all(now - max(state[1:3]) > _COARSEST_TIME for *_, state in files)
         if is_large and is_settled:
-            home.store("contents", key, hasher.hexdigest().encode())
+            self.home.store("contents", key, hasher.hexdigest().encode())
         return hasher.hexdigest()
 
 

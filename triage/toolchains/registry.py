@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
@@ -27,7 +26,7 @@ from triage.toolchains.contents import (
     state_digest,
     with_link_targets,
 )
-from triage.toolchains.home import Home, Progress, Workspace, is_intact
+from triage.toolchains.home import Workspace, is_intact
 
 if TYPE_CHECKING:
     from triage.toolchains.index import Release
@@ -118,24 +117,11 @@ class ToolchainRegistry:
     threads.
     """
 
-    def __init__(
-        self,
-        home: Home,
-        compilers: Mapping[str, Compiler],
-        progress: Progress | None = None,
-        stop: threading.Event | None = None,
-        *,
-        is_dry: bool = False,
-    ) -> None:
-        """Open the toolchains in a home. Setting `stop` ends downloads and installs.
-        is_dry: install nothing.
-        """
-        self.home = home
-        self.workspace = Workspace(
-            home, progress or Progress(), stop or threading.Event(), is_dry
-        )
-        self.contents = Contents(self.workspace)
-        self._compilers = compilers
+    def __init__(self, workspace: Workspace, compilers: Mapping[str, Compiler]) -> None:
+        self.workspace = workspace
+        self.home = workspace.home
+        self.contents = Contents(workspace.home)
+        self.compilers = compilers
         self._obtained: dict[tuple[str, str], tuple[ToolchainRef, Toolchain]] = {}
         self._companions: dict[tuple[str, str], Path] = {}
         self._packages: dict[tuple[str, bool], Package] = {}
@@ -415,12 +401,12 @@ class ToolchainRegistry:
     # How a family is installed
 
     def _compiler(self, family: str) -> Compiler:
-        if family not in self._compilers:
+        if family not in self.compilers:
             raise BadInput(
                 f"compiler {family!r} is not supported; supported are "
-                f"{', '.join(sorted(self._compilers))}"
+                f"{', '.join(sorted(self.compilers))}"
             )
-        return self._compilers[family]
+        return self.compilers[family]
 
     def _package_of(self, ref: ToolchainRef) -> Package:
         """Return the package of which a reference is a version."""
