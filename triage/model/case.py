@@ -14,6 +14,7 @@ from triage.model.execution import Limits, Stage
 from triage.model.fields import (
     REQUIRED,
     Check,
+    CheckedBy,
     DeviceCount,
     FlagText,
     Issue,
@@ -22,7 +23,6 @@ from triage.model.fields import (
     Word,
     as_pairs,
     between,
-    checked_by,
     file_key,
     fits,
 )
@@ -65,7 +65,7 @@ class Input:
 class Target:
     """What is compiled for."""
 
-    backend: Annotated[Text, checked_by("backend")] = file_key(
+    backend: Annotated[Text, CheckedBy("backend")] = file_key(
         REQUIRED,
         "Code generator. Each version gets its own spelling of the flag.",
         "cuda",
@@ -125,7 +125,7 @@ class Library:
     artifacts: tuple[Artifact, ...] = ()
 
 
-Value = Annotated[Text, checked_by("value")]
+Value = Annotated[Text, CheckedBy("value")]
 RunFlag = Annotated[
     FlagText,
     fits(
@@ -199,7 +199,7 @@ class RunKeys(BenchKeys):
     limits: Limits = file_key(
         Limits(timeout=120.0), "Limits of one run.", {"timeout": "60s"}
     )
-    flagfile: Annotated[Text, checked_by("file")] | None = file_key(
+    flagfile: Annotated[Text, CheckedBy("file")] | None = file_key(
         None,
         "File with `--input=`, `--expected_output=` and other options, one a line; its "
         "paths are relative to it.",
@@ -259,7 +259,7 @@ class Expectation:
     as xpass.
     """
 
-    failure: Annotated[Text, checked_by("failure")] | None = file_key(
+    failure: Annotated[Text, CheckedBy("failure")] | None = file_key(
         None,
         "Failure class or family (default: every failure of the stage).",
         "timeout",

@@ -44,10 +44,9 @@ _SIZE = re.compile(rf"{_NUMBER} ?([kKMGT]?)(i?)B")
 class Check:
     """Checks a value, or makes it from what the file has."""
 
-    run: Callable[[Any, Any], object]
-    """Is called with the value, and with an object whose `context` is that of the file,
-    such as the compiler family. Returns the value to keep. Raises ValueError, which
-    says what to write instead.
+    run: Callable[[Any], object]
+    """Returns the value to keep. Raises ValueError, which says what to write
+    instead.
     """
     reads: Any = None
     """The type in the file (default: that of the value)."""
@@ -61,15 +60,33 @@ class Check:
         from pydantic_core import core_schema
 
         if self.is_first:
-            return core_schema.with_info_before_validator_function(
+            return core_schema.no_info_before_validator_function(
                 self.run,
                 handler(source),
                 json_schema_input_schema=handler.generate_schema(self.reads),
             )
         read = handler.generate_schema(self.reads) if self.reads else handler(source)
-        return core_schema.with_info_after_validator_function(
+        return core_schema.no_info_after_validator_function(
             self.run, read, metadata={"pydantic_js_updates": self.for_editors}
         )
+
+
+@dataclass(frozen=True)
+class CheckedBy:
+    """Checks a text by the context of the file, such as `RecipeContext.backend`."""
+
+    method: str
+
+    def run(self, text: str, info: Any) -> Any:
+        if info.context:
+            return getattr(info.context, self.method)(text)
+        return text
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
+        """Return how pydantic reads the type in front of it."""
+        from pydantic_core import core_schema
+
+        return core_schema.with_info_after_validator_function(self.run, handler(source))
 
 
 def file_key(
@@ -102,7 +119,7 @@ def fits(regex: str, advice: str) -> Check:
     return Check(partial(_match, regex, advice))
 
 
-def _match(regex: str, advice: str, text: str, _: object) -> str:
+def _match(regex: str, advice: str, text: str) -> str:
     if not re.fullmatch(regex, text):
         raise ValueError(advice.replace("{text}", text))
     return text
@@ -113,24 +130,13 @@ def between(least: float, most: float, advice: str) -> Check:
     return Check(partial(_limit, least, most, advice))
 
 
-def _limit(least: float, most: float, advice: str, number: float, _: object) -> float:
+def _limit(least: float, most: float, advice: str, number: float) -> float:
     if not least <= number <= most:
         raise ValueError(advice)
     return number
 
 
-def checked_by(method: str) -> Check:
-    """Return a check by the context of the file, such as `RecipeContext.backend`."""
-    return Check(partial(_call, method))
-
-
-def _call(method: str, text: str, info: Any) -> Any:
-    if info.context:
-        return getattr(info.context, method)(text)
-    return text
-
-
-def as_pairs(values: Mapping[str, T], _: object) -> tuple[tuple[str, T], ...]:
+def as_pairs(values: Mapping[str, T]) -> tuple[tuple[str, T], ...]:
     """Make pairs of a mapping."""
     return tuple(values.items())
 
@@ -174,24 +180,16 @@ def parse_size(text: str, least: int = 1 << 20) -> int:
     return int(size)
 
 
-def _not_blank(text: str, _: object) -> str:
+def _not_blank(text: str) -> str:
     if not text.strip():
         raise ValueError("the text is empty; give it a value or remove the key.")
     return text
 
 
-def _not_empty(values: Sized, _: object) -> Sized:
+def _not_empty(values: Sized) -> Sized:
     if not values:
         raise ValueError("the list is empty; give it values or remove the key.")
     return values
-
-
-def _duration(text: str, _: object) -> float:
-    return parse_duration(text)
-
-
-def _size(text: str, _: object) -> int:
-    return parse_size(text)
 
 
 Text = Annotated[str, Check(_not_blank)]
@@ -200,8 +198,8 @@ Word = Annotated[Text, fits(r"\S+", '"{text}" contains white space; write one wo
 DeviceCount = Annotated[
     int, between(1, 1024, "write at least 1 and at most 1024 devices.")
 ]
-Duration = Annotated[float, Check(_duration, reads=str)]
-Size = Annotated[int, Check(_size, reads=str)]
+Duration = Annotated[float, Check(parse_duration, reads=str)]
+Size = Annotated[int, Check(parse_size, reads=str)]
 NOT_EMPTY = Check(_not_empty, for_editors={"minItems": 1})
 Release = Annotated[
     Text,

@@ -204,13 +204,13 @@ key shows the first example of its field.
 """
 
 
-def _as_list(value: Any, _: object) -> Any:
+def _as_list(value: Any) -> Any:
     if isinstance(value, str):
         return [value]
     return value
 
 
-def _as_mapping(value: Any, _: object) -> Any:
+def _as_mapping(value: Any) -> Any:
     if isinstance(value, list) and all(isinstance(name, str) for name in value):
         return dict.fromkeys(value)
     return value

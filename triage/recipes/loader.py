@@ -152,8 +152,13 @@ def _cases_of_document(
             if not document.problems:
                 cases.append(recipe.complete(case, folder))
     expect = data.get("expect")
-    if isinstance(expect, str) and not document.problems:
-        return _with_expectations(cases, folder / expect, context)
+    if isinstance(expect, str):
+        try:
+            context.file(expect)
+        except ValueError as error:
+            document.report(("expect",), str(error))
+        if not document.problems:
+            return _with_expectations(cases, folder / expect, context)
     return cases
 
 

@@ -24,10 +24,10 @@ from triage.model.fields import (
     NOT_EMPTY,
     REQUIRED,
     Check,
+    CheckedBy,
     FlagText,
     Text,
     as_pairs,
-    checked_by,
     file_key,
     fits,
 )
@@ -150,14 +150,14 @@ def matching_files(folder: Path, pattern: str) -> list[tuple[str, Path]]:
     return sorted(files)
 
 
-def _distinct(values: list[str], _: object) -> list[str]:
+def _distinct(values: list[str]) -> list[str]:
     for value in values:
         if values.count(value) > 1:  # it would make two cases of the same name
             raise ValueError(f'"{value}" is repeated; remove one.')
     return values
 
 
-def _as_flag(value: Any, _: object) -> Any:
+def _as_flag(value: Any) -> Any:
     if isinstance(value, str):
         return {"flag": value}
     return value
@@ -166,7 +166,7 @@ def _as_flag(value: Any, _: object) -> Any:
 Bounded = TypeVar("Bounded", Flag, Expectation)
 
 
-def _check_expectation(item: Bounded, _: object) -> Bounded:
+def _check_expectation(item: Bounded) -> Bounded:
     """Refuse bounds with no version between them, and an entry for no failure."""
     if item.since and item.until and Version(item.since) >= Version(item.until):
         raise ValueError(
@@ -181,15 +181,14 @@ def _check_expectation(item: Bounded, _: object) -> Bounded:
     return item
 
 
-def _check_expect_file(value: Any, info: Any) -> Any:
-    """Check the name of a file of known failures; its lists are read later."""
-    if not isinstance(value, str):
-        return value
-    info.context.file(value)
-    return ()
+def _without_file_name(value: Any) -> Any:
+    """Leave out the name of a file of known failures, whose lists are read later."""
+    if isinstance(value, str):
+        return ()
+    return value
 
 
-File = Annotated[Text, checked_by("file")]
+File = Annotated[Text, CheckedBy("file")]
 """A file, whose path is relative to the recipe."""
 _NAME_ADVICE = (
     '"{text}" cannot be a name: use at most 100 lowercase letters, digits and '
@@ -214,7 +213,7 @@ _Flag = Annotated[
 ]
 Entries = tuple[Annotated[Expectation, Check(_check_expectation)], ...]
 """Known failures."""
-_Expect = Check(_check_expect_file, reads=Text | Entries, is_first=True)
+_Expect = Check(_without_file_name, reads=Text | Entries, is_first=True)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -232,7 +231,7 @@ class Recipe:
         "", "One line that says what the case is about.", "a matmul on sm_86"
     )
     compiler: Text = file_key("", "Compiler family.", "command")
-    input: Annotated[Text, checked_by("input")] = file_key(
+    input: Annotated[Text, CheckedBy("input")] = file_key(
         REQUIRED,
         "File to compile, relative to the recipe: .mlir, .mlirbc, .onnx or a .py "
         "generator; or a pattern with `*` or `**` for many files, each of which is a "
@@ -249,7 +248,7 @@ class Recipe:
     flags: tuple[_Flag, ...] = file_key(
         (), "Compiler flags, each a text or {flag, since, until}.", ["-O3"]
     )
-    phase: Annotated[Text, checked_by("phase")] | None = file_key(
+    phase: Annotated[Text, CheckedBy("phase")] | None = file_key(
         None, "Stop after this phase of the compiler.", "executable-targets"
     )
     matrix: dict[_Key, _Choices] | None = file_key(

@@ -155,7 +155,7 @@ def parse_version(text: str | None) -> Version | None:
         return None
 
 
-def read_constant(text: str, _: object) -> Constant:
+def read_constant(text: str) -> Constant:
     """Return the number, truth value, None or text that a scalar of a recipe stands
     for. Quotes do not matter. Raises ValueError for a word that may mean two things.
     """

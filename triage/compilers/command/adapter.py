@@ -65,14 +65,14 @@ _PLACEHOLDERS = (
 )
 
 
-def _check_placeholders(text: str, _: object) -> str:
+def _check_placeholders(text: str) -> str:
     for name in re.findall(r"\{\w+\}", text.replace("${", "")):
         if name not in _PLACEHOLDERS:
             raise ValueError(unknown_word(name, "placeholder", _PLACEHOLDERS))
     return text
 
 
-def _check_pattern(text: str, _: object) -> str:
+def _check_pattern(text: str) -> str:
     try:
         re.compile(text)
     except (re.error, OverflowError, RecursionError) as error:
