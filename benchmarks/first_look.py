@@ -1,7 +1,8 @@
 """Classify logs that were drawn and labelled before any of them was read by a rule.
 
 Run: `python -m benchmarks.first_look SET [--wrong]`, SET one of open, practice,
-third, aside, fresh, sixth, seventh, eighth, ninth, tenth, eleventh and thirteenth.
+third, aside, fresh, sixth, seventh, eighth, ninth, tenth, eleventh, twelfth and
+thirteenth.
 
 Threads were drawn by neutral queries (names of projects, versions and months) in the
 order in which they came, and retold: the form and the words of tools are theirs, names
@@ -23,6 +24,9 @@ quotes only a part.
 no log, those cut before their message, and those of older sets; four are completed.
 `eleventh` is of 58 queries of a tool's name with a version or a year and `stack trace`,
 `build output`, `CI log`, `console` or `after upgrading`, in the same way; four are
+completed.
+`twelfth` is of 83 queries of a tool's name with a random noun and `output` or `log`,
+most with lines that the tool prints while it works, in the same way; three are
 completed.
 `thirteenth` is of 50 queries of a tool's name with a month or a year and `fails to
 build`, `nightly`, `CI job`, `upgrade to`, `regression` or `hangs`, in the same way,
