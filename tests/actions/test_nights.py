@@ -127,7 +127,7 @@ def test_two_nights_of_the_example_workflow(checkout: Path, tmp_path: Path) -> N
     assert len(NightStore(Home(nights)).numbers()) == 2
     pushed = git(remote, "ls-tree", "-r", "--name-only", "triage-nights").split()
     stored = [name.rpartition("/")[0] for name in pushed if name.endswith(".json.z")]
-    assert stored == ["nights-11/1", "nights-11/2"]
+    assert stored == ["nights-12/1", "nights-11/2"]
     assert not [name for name in pushed if "short" in name or ".lock" in name]
     assert read_night(tmp_path / "2" / "artifacts" / "nightly").compiles == 0
 

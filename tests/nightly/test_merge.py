@@ -33,7 +33,7 @@ HISTORIES = {
 
 
 def merge(*nights: Night) -> Night:
-    return compare.merge(nights, lambda: history_of([]))
+    return compare.merge(nights, lambda: history_of([], "*", {}))
 
 
 def shards(count: int = 3, changed: int = 0, **values: Any) -> list[Night]:

@@ -21,7 +21,7 @@ from triage.model.errors import BadInput
 from triage.model.execution import PassName
 from triage.model.revision import Revision
 from triage.nightly.compare import owner_of, owner_rules, shard
-from triage.nightly.result import Night, TimeChange, night_bytes, parse_night
+from triage.nightly.result import Night, TimeChange, parse_night, stored_bytes
 from triage.nightly.run import NightRun
 from triage.nightly.store import read_night
 from triage.remedy.result import Remedy
@@ -73,7 +73,7 @@ def night_of(
     run.compare()
     if bisects:
         run.investigate()
-    return replace(run.night(), investigation=None)
+    return run.night()
 
 
 @pytest.fixture(scope="module")
@@ -91,7 +91,7 @@ def test_a_night_is_read_as_it_was_written(night: Night) -> None:
     remedy = Remedy(flags=("-O1",), result=night.cases[0].baseline, effect="less")
     clusters = [replace(night.clusters[0], remedies=[remedy])]
     night = replace(night, clusters=clusters)
-    for text in (rendered("json", night, night_document), night_bytes(night)):
+    for text in (rendered("json", night, night_document), stored_bytes(night)):
         assert parse_night(text, "night") == night
 
 
@@ -120,7 +120,7 @@ def test_a_path_that_leads_out_of_the_folder_is_bad_input(
     link.parent.mkdir(parents=True)
     link.symlink_to(tmp_path / "secret.md")
     bad = replace(getattr(night, part)[0], **{kind: path.format(folder)})
-    content = night_bytes(replace(night, **{part: [bad]}))
+    content = stored_bytes(replace(night, **{part: [bad]}))
     (tmp_path / "out" / "nightly.json").write_bytes(content)
     with pytest.raises(BadInput, match=kind):
         read_night(tmp_path / "out")

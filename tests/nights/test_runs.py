@@ -156,8 +156,8 @@ def test_a_local_build_is_bisected_among_nightlies_by_the_version_that_it_report
         write_project(workplace, releases)
         served = environment(releases, tmp_path / "home")
         night = asked("nightly", "cases", *ends, "--bisect", code=1, env=served)
-    [bisection] = night["regressed"][0]["bisections"]
-    names = [bisection[end]["name"] for end in ("before", "after")]
+    [cluster] = night["clusters"]
+    names = [cluster["culprit"][end]["name"] for end in ("before", "after")]
     assert names == ["1.2.0rc20260102", "1.2.0rc20260103"]
 
 

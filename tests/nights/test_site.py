@@ -66,7 +66,7 @@ def test_text_from_outside_is_no_element_and_every_link_leads_to_a_file(
     """
     draft = IssueDraft({"input.mlir": f"module {{}} // {HOSTILE}"}, HOSTILE, HOSTILE)
     evil = failure(HOSTILE, HOSTILE)
-    hostile = case_result(HOSTILE, "F", failure=evil, summary=HOSTILE)
+    hostile = case_result(HOSTILE, "F", failure=evil)
     public = site(
         *(
             investigated(

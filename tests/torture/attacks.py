@@ -182,9 +182,9 @@ def _essence(night: Any) -> Any:
     if not night:
         return None
     origins = [
-        (pair["case"], origin["kind"], origin["after"]["name"])
-        for pair in night["regressed"]
-        for origin in pair["bisections"]
+        (cluster["cases"], culprit["kind"], culprit["after"]["name"])
+        for cluster in night["clusters"]
+        if (culprit := cluster["culprit"])
     ]
     sizes = [cluster["size"] for cluster in night["clusters"]]
     return origins, sizes, night["unchanged"], night["partial"]

@@ -17,7 +17,6 @@ from triage.cli.command import (
     SUITE,
     Reply,
     argument,
-    continuing_command,
     duration_option,
     flag,
     junit_command,
@@ -137,7 +136,6 @@ def nightly(
             out=out,
             write_reproducer=lambda made: write_reproducer(made, reproducers),
             write=write_reports,
-            command=continuing_command(),
         )
         try:
             night = run.run()

@@ -103,7 +103,6 @@ class CaseResult(ProbeResult):
     baseline: ProbeResult
     log: LogPath | None = None
     """Path of the compiler's output, relative to the folder of the report."""
-    summary: str = ""
     source: str = ""
     """The recipe's file, relative to the folder in which triage ran where it is inside.
     """
@@ -114,8 +113,6 @@ class CaseResult(ProbeResult):
     """The stages that the case has."""
     issue: str | None = None
     """The issue that the recipe names for the expected failure."""
-    bisections: list[Bisection] = field(default_factory=list)
-    """The bisects of the failure and of its fix in newer releases."""
 
     @in_json
     def baseline_status(self) -> Status:
@@ -209,6 +206,13 @@ class FailureCluster:
         return None
 
     @property
+    def bisected_cases(self) -> list[str]:
+        """The cases that the culprit is known for."""
+        if self.representative:
+            return [self.representative, *self.confirmed]
+        return self.cases
+
+    @property
     def is_explained(self) -> bool:
         """Whether a bisect named a culprit or suspects."""
         return bool(self.culprit and self.culprit.status is not Answer.INCONCLUSIVE)
@@ -297,16 +301,6 @@ class Explanation(MayLackAnswer):
         if self.failure:
             return "fixed" if self.fixed else "fails"
         return "passes" if self.passes and not self.unseen else "inconclusive"
-
-
-@dataclass(frozen=True)
-class InvestigationSummary:
-    """The cost of an investigation. The steps that are left are in the clusters."""
-
-    seconds: float
-    budget_seconds: float | None = None
-    command: str | None = None
-    """The command line that continues."""
 
 
 def text_id(text: str) -> str:

@@ -57,7 +57,6 @@ def case_result(
         **vars(result),
         suite=suite_of(case),
         compiler=case.compiler,
-        summary=case.summary,
         source=source,
         input=input_hash,
         target=case.target,
@@ -191,19 +190,16 @@ def shard(cases: Sequence[Case], text: str | None) -> tuple[Case, ...]:
     Raises BadInput for another text.
     """
     number, count = _parse_shard(text)
-    if not 1 <= number <= count:
-        raise BadInput(
-            f"--shard {text!r}: write I/N with I from 1 to N, for example 1/4"
-        )
     return tuple(cases[number - 1 :: count])
 
 
 def _parse_shard(text: str | None) -> tuple[int, int]:
-    """Return the I and the N of `I/N`; those of a whole night without a text, and zeros
-    for another one.
-    """
     match = _SHARD.fullmatch(text or "1/1")
-    return (int(match[1]), int(match[2])) if match else (0, 0)
+    if match:
+        number, count = map(int, match.groups())
+        if 1 <= number <= count:
+            return number, count
+    raise BadInput(f"--shard {text!r}: write I/N with I from 1 to N, for example 1/4")
 
 
 def merge(shards: Iterable[Night], earlier: EarlierNights) -> Night:
@@ -234,7 +230,6 @@ def merge(shards: Iterable[Night], earlier: EarlierNights) -> Night:
     ]
     cases.sort(key=lambda case: order.get(case.case, len(order)))
     times = [row for night in nights for row in night.times]
-    investigations = filter(None, (night.investigation for night in nights))
     return replace(
         tested[0],
         started=min(night.started for night in nights),
@@ -245,7 +240,6 @@ def merge(shards: Iterable[Night], earlier: EarlierNights) -> Night:
         planned=planned,
         cases=cases,
         clusters=_join_clusters(nights, cases),
-        investigation=next(investigations, None),
         times=sorted(times, key=lambda row: order.get(row.case, 0)),
         stopped="; ".join(stopped) or None,
         strict=any(night.strict for night in nights),

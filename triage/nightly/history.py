@@ -25,7 +25,7 @@ from triage.model.errors import BadInput
 from triage.model.fields import UNPRINTED, in_json
 from triage.model.outcome import FAILING, Failure, Status
 from triage.model.revision import Revision, ToolchainKind
-from triage.nightly.result import PACKAGES, Night, night_bytes
+from triage.nightly.result import PACKAGES, Night
 from triage.nightly.store import NightSummary
 from triage.recipes.document import schema_of
 from triage.recipes.values import parse_version
@@ -100,37 +100,27 @@ class CaseRow:
 
 
 @dataclass(frozen=True)
-class TrackRows:
-    """The cases of a track in a night."""
-
-    track: Track
-    cases: dict[str, CaseRow] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
 class NightRows:
     """What histories need of a night."""
 
     night: Night
     """Without the cases that passed, failed as before or could not be tested."""
-    tracks: list[TrackRows]
+    tracks: list[tuple[Track, dict[str, CaseRow]]]
+    """The cases of each track."""
 
 
 def parse_rows(content: bytes) -> NightRows:
-    """Read what `rows_bytes` returned. Raises ValueError for something else."""
-    night, tracks = content.split(b"\n")
-    document = b'{"night": %b, "tracks": %b}' % (night, tracks)
-    rows: NightRows = schema_of(NightRows, *PACKAGES).validate_json(document)
+    """Read the JSON of rows. Raises ValueError for something else."""
+    rows: NightRows = schema_of(NightRows, *PACKAGES).validate_json(content)
     return rows
 
 
-def rows_bytes(night: Night) -> bytes:
-    """Return what histories need of a night, as two lines of JSON."""
-    tracks: dict[Track, TrackRows] = {}
+def rows_of(night: Night) -> NightRows:
+    """Return what histories need of a night."""
+    tracks = defaultdict[Track, dict[str, CaseRow]](dict)
     for case in night.cases:
-        track = track_of(case, night.kind)
         numbers = case.numbers
-        row = CaseRow(
+        tracks[track_of(case, night.kind)][case.case] = CaseRow(
             case.status,
             case.change,
             case.failure,
@@ -140,14 +130,8 @@ def rows_bytes(night: Night) -> bytes:
             case.log,
             {name: numbers[name] for name in TIMES if numbers.get(name)},
         )
-        tracks.setdefault(track, TrackRows(track)).cases[case.case] = row
     listed = [case for case in night.cases if case.change not in _UNLISTED]
-    short = night_bytes(replace(night, cases=listed, planned=[]))
-    from pydantic import TypeAdapter  # slow to import
-
-    adapter = TypeAdapter(list[TrackRows])
-    rows = adapter.dump_json([*tracks.values()], by_alias=True, exclude_defaults=True)
-    return b"\n".join((short, rows))
+    return NightRows(replace(night, cases=listed, planned=[]), list(tracks.items()))
 
 
 @dataclass(frozen=True, eq=False)
@@ -323,8 +307,8 @@ class NightsHistory:
 
 def history_of(
     stored: Iterable[tuple[NightSummary, NightRows]],
-    pattern: str = "*",
-    issues: Mapping[str, Mapping[str, str]] | None = None,
+    pattern: str,
+    issues: Mapping[str, Mapping[str, str]],
 ) -> NightsHistory:
     """Align nights, the oldest first. Results with an older toolchain than the track
     had before are left out.
@@ -338,20 +322,19 @@ def history_of(
     cases: dict[tuple[Track, str], CaseHistory] = {}
     for summary, stored_night in stored:
         night = PastNight(len(nights), summary, stored_night.night)
-        opened = (issues or {}).get(summary.started, {})
-        names.update(rows.track.name for rows in stored_night.tracks)
-        shown = [
-            rows
-            for rows in stored_night.tracks
-            if fnmatchcase(rows.track.name, pattern)
-        ]
-        for rows in shown:
-            track = rows.track
+        opened = issues.get(summary.started, {})
+        names |= {track.name for track, _ in stored_night.tracks}
+        shown = {
+            track: rows
+            for track, rows in stored_night.tracks
+            if fnmatchcase(track.name, pattern)
+        }
+        for track, rows in shown.items():
             of_track = tracks.setdefault(track, [])
             if of_track and is_older(night.toolchain, of_track[-1].toolchain):
                 continue
             of_track.append(night)
-            for name, row in rows.cases.items():
+            for name, row in rows.items():
                 if (track, name) not in cases:
                     cases[track, name] = CaseHistory(track, name)
                 cases[track, name].add(night, row, opened.get(name))

@@ -19,7 +19,7 @@ from github import Auth, Github, GithubRetry
 from github.Issue import Issue
 from pydantic import TypeAdapter, ValidationError
 
-from triage.bisect.result import BisectKind
+from triage.bisect.result import Bisection
 from triage.investigate.result import (
     CaseChangeKind,
     CaseResult,
@@ -193,7 +193,7 @@ def plan_issues(
         cases = [case for name, case in unassigned.items() if name in cluster.cases]
         if cases and cluster.failure and not cluster.fixed_in:
             names = tuple(case.case for case in cases)
-            bisected = min(cases, key=lambda case: not case.bisections)
+            bisected = min(cases, key=lambda case: not _culprit_of(case, night))
             marker = Marker(
                 cluster.key,
                 names[:_CASES],
@@ -232,11 +232,18 @@ def _is_about(
     return case.case in issue.marker.cases or (issue.is_open and is_free)
 
 
+def _culprit_of(case: CaseResult, night: Night) -> Bisection | None:
+    for cluster in night.clusters:
+        if case.case in cluster.bisected_cases:
+            return cluster.culprit
+    return None
+
+
 def _range_of(case: CaseResult, night: Night) -> FailureRange:
     """Return between which compilers the failure of a case came."""
-    for bisection in case.bisections:
-        if bisection.kind is BisectKind.REGRESSION and bisection.after:
-            return FailureRange(bisection.before, bisection.after)
+    culprit = _culprit_of(case, night)
+    if culprit and culprit.brought_failure and culprit.after:
+        return FailureRange(culprit.before, culprit.after)
     if case.change is CaseChangeKind.FAILING:
         return FailureRange(None, night.baseline)
     is_compared = case.change in (CaseChangeKind.REGRESSED, CaseChangeKind.CHANGED)

@@ -5,7 +5,7 @@ out about it, and what to do; of a case, all that was seen of it.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
 
@@ -131,10 +131,7 @@ class FailureLife:
 
     def learn(self, cluster: FailureCluster, night: PastNight) -> None:
         """Take over what a night found out, unless more is known."""
-        # it holds for the case that was investigated
-        names: Collection[str] = cluster.cases
-        if cluster.representative:
-            names = [cluster.representative, *cluster.confirmed]
+        names = cluster.bisected_cases
         had_failure = any(
             run.case.case in names and run.has(night) for run in self.runs
         )

@@ -17,7 +17,6 @@ from triage.investigate.result import (
     CaseChangeKind,
     CaseResult,
     FailureCluster,
-    InvestigationSummary,
 )
 from triage.model.errors import BadInput
 from triage.model.execution import Stage
@@ -109,7 +108,6 @@ class Night:
     """`1/4` for the first of four shards."""
     cases: list[CaseResult] = field(default_factory=list)
     clusters: list[FailureCluster] = field(default_factory=list)
-    investigation: InvestigationSummary | None = None
     times: list[TimeChange] = field(default_factory=list)
     """Run times, with --bench."""
     stopped: str | None = None
@@ -245,13 +243,14 @@ PACKAGES = ("attribute", "bisect", "execution", "investigate", "reduce", "remedy
 """Those that define parts of a night, next to this one."""
 
 
-def night_bytes(night: Night) -> bytes:
-    """Return a night as JSON without derived keys and without fields that have their
-    defaults.
+def stored_bytes(part: object) -> bytes:
+    """Return a night, or a part of one, as JSON without derived keys and without fields
+    that have their defaults.
     """
     from pydantic import TypeAdapter  # slow to import
 
-    return TypeAdapter(Night).dump_json(night, by_alias=True, exclude_defaults=True)
+    adapter = TypeAdapter(type(part))
+    return adapter.dump_json(part, by_alias=True, exclude_defaults=True)
 
 
 def parse_night(document: str | bytes, name: str) -> Night:

@@ -22,7 +22,7 @@ from triage.execution.engine import Engine
 from triage.execution.in_turn import Pace
 from triage.execution.plan import input_hash, last_execution
 from triage.execution.task import ProbeJob
-from triage.investigate.result import CaseResult, InvestigationSummary, text_id
+from triage.investigate.result import CaseResult, text_id
 from triage.model.case import Case
 from triage.model.errors import BadInput
 from triage.model.outcome import FAILING, MACHINE_CAUSES, Cause, NoAnswer, Probe
@@ -74,8 +74,6 @@ class NightRun:
     """Writes the folder of a reproducer."""
     write: Callable[[Night, Path], Night] = lambda night, _: night
     """Writes the reports of a night into a folder."""
-    command: str = "triage nightly"
-    """The line that continues."""
     investigation: Investigation | None = None
     """The investigation of the new failures, once it has begun."""
     _results: dict[str, CaseResult] = field(default_factory=dict)
@@ -121,19 +119,10 @@ class NightRun:
     def night(self, stopped: str | None = None) -> Night:
         """Return what is known."""
         names = list(self.cases_by_name)
-        results = {name: self._results[name] for name in names if name in self._results}
-        clusters = clusters_of(results.values())
-        summary = None
+        cases = [self._results[name] for name in names if name in self._results]
+        clusters = clusters_of(cases)
         if self.investigation:
             clusters = self.investigation.records()
-            seconds = round(self.investigation.seconds, 1)
-            summary = InvestigationSummary(seconds, self.budget, self.command)
-        for cluster in clusters:
-            if cluster.culprit:
-                for name in filter(None, (cluster.representative, *cluster.confirmed)):
-                    bisections = [cluster.culprit]
-                    results[name] = replace(results[name], bisections=bisections)
-        cases = list(results.values())
         old, new = map(self.engine.registry.revision, self.refs)
         compiler = next((case.compiler for case in self.cases), None)
         return Night(
@@ -150,7 +139,6 @@ class NightRun:
             shard=self.shard,
             cases=cases,
             clusters=with_owners(cases, clusters, self.owners),
-            investigation=summary,
             times=list(self._times),
             stopped=stopped,
             planned=names,

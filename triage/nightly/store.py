@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 NIGHT_FILE = "nightly.json"
 LARGEST_FILE = 1 << 20  # bytes of a file that a night names
 Parsed = TypeVar("Parsed")
-_VERSION = 11  # of the files of the store
+_VERSION = 12  # of the files of the store
 _SUMMARY, _ROWS, _WHOLE = range(3)  # parts of a stored night
 _LARGEST_NIGHT = 1 << 30  # bytes
 _ISSUES = "issues.json"
@@ -134,11 +134,11 @@ class NightStore:
         """Store a night and return its number, unless it is stored already. folder: of
         its reports, for logs of failures.
         """
-        from triage.nightly.history import rows_bytes
-        from triage.nightly.result import night_bytes
+        from triage.nightly.history import rows_of
+        from triage.nightly.result import stored_bytes
 
         night = replace(night, reports={})
-        whole = night_bytes(night)
+        whole = stored_bytes(night)
         name = f"{sha256(whole).hexdigest()[:16]}.json.z"
         with self._writing("store the night"):
             if any(self.path.glob(f"*/{name}")):
@@ -147,7 +147,7 @@ class NightStore:
             if folder:
                 self._add_logs(number, night, folder)
             summary = json.dumps(asdict(NightSummary.of(number, night))).encode()
-            parts = map(zlib.compress, (summary, rows_bytes(night), whole))
+            parts = map(zlib.compress, (summary, stored_bytes(rows_of(night)), whole))
             write_whole(self.path / str(number) / name, b"".join(parts))
         return number
 
