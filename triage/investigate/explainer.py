@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cached_property
 
 from triage.bisect.history import known_releases
 from triage.bisect.line import BisectRequest
@@ -78,7 +79,7 @@ class Explainer:
             cluster.seconds = self.deadline - time.monotonic()
             cluster.do_step("history", lambda _: self._find_failure(answer, refs))
             cluster.case = self.case
-        if answer.failure and answer.fails_on and not answer.flaky:
+        if answer.fails_on and not answer.flaky:
             work.steps = ["bisect", "attribute", "remedy"]
             cluster.add(failure=answer.failure)
             if answer.fails_on != answer.toolchain:
@@ -97,7 +98,7 @@ class Explainer:
             if step.status in ("left", "failed") and step.reason != known
         ]
         if answer.passes and not answer.failure:
-            self._say_whether_compared(answer, case)
+            self._say_whether_compared(answer)
         if answer.failure or not self.rev:
             answer.releases = known_releases(self.engine, self.case, named)
         answer.next = self._commands(answer)[:2]
@@ -119,6 +120,12 @@ class Explainer:
         return list({ref.revision.name: ref for ref in refs}.values())
 
     # Which toolchain fails
+
+    @cached_property
+    def _needs_reference(self) -> bool:
+        """Whether only another release can say what the case must compute."""
+        compiler = self.engine.compilers[self.case.compiler]
+        return not self.case.run and compiler.runs_script(self.case)
 
     def _first_answer(self, ref: ToolchainRef) -> Explanation:
         """Return what the first toolchain says of the case."""
@@ -160,33 +167,20 @@ class Explainer:
 
     def _find_failure(self, answer: Explanation, refs: Sequence[ToolchainRef]) -> None:
         """Find a toolchain that has the failure, for a case without it on the first
-        one: on the others, or else among the releases. Where only another release can
-        say what is right, results that differ are a failure of the first one.
+        one: on the others, or else among the releases.
         """
-        first, *others = refs
-        case = self.case
-        compiler = self.engine.compilers[case.compiler]
-        if answer.passes and first.release is not None:
-            self.case = compiler.with_reference(case, first.revision.name)
-        if self.case is not case:
-            repeated = self.engine.probe(ProbeJob(self.case, first))
-            answer.flaky = repeated.outcome.failure is not None
-            others = others or self.engine.registry.neighbours(first)
-            other = self._first_probe(_has_other_results, others)
-            if other:
-                self.case = compiler.with_reference(case, other.revision.name)
-                others = [first]
-            elif not self._first_probe(lambda new: isinstance(new, Passed), others):
-                self.case = case
+        first = refs[0]
+        others = refs[1:]
+        if answer.passes and first.release is not None and self._needs_reference:
+            others = self._compare_results(answer, first, others)
         probe = self._first_probe(self._is_wanted, others)
         passes_on_several = answer.passes and refs[1:] and not answer.unseen
         is_enough = passes_on_several or (self.rev and answer.cause is not Cause.INPUT)
         if probe is None and not (is_enough or self.reported):
             line = probe_key_releases(BisectRequest(self.engine, self.case))
-            last = [line.probes[index][-1] for index in line.last_outcomes]
-            for item in last:
-                if self._is_wanted(item.outcome):
-                    probe = item
+            last = [line.probes[index][-1] for index in reversed(line.last_outcomes)]
+            failing = (item for item in last if self._is_wanted(item.outcome))
+            probe = next(failing, None)
             answer.is_unreadable = answer.cause is Cause.INPUT and all(
                 isinstance(item.outcome, NoAnswer) for item in last
             )
@@ -196,16 +190,36 @@ class Explainer:
             answer.passes &= answer.fails_on != answer.toolchain
             answer.unseen = None
 
-    def _say_whether_compared(self, answer: Explanation, case: Case) -> None:
+    def _compare_results(
+        self, answer: Explanation, first: ToolchainRef, others: Sequence[ToolchainRef]
+    ) -> Sequence[ToolchainRef]:
+        """Compare what the case computes on the first toolchain and on others. Return
+        the toolchains on which results that differ are its failure.
+        """
+        case = self.case
+        with_reference = self.engine.compilers[case.compiler].with_reference
+        self.case = with_reference(case, first.revision.name)
+        repeated = self.engine.probe(ProbeJob(self.case, first))
+        answer.flaky = repeated.outcome.failure is not None
+        others = others or self.engine.registry.neighbours(first)
+        other = self._first_probe(_has_other_results, others)
+        if other:
+            self.case = with_reference(case, other.revision.name)
+            return [first]
+        if not self._first_probe(lambda new: isinstance(new, Passed), others):
+            self.case = case
+        return others
+
+    def _say_whether_compared(self, answer: Explanation) -> None:
         """Say of a case that passes if its results were not compared. If only another
         release can say what is right, it is not known to pass.
         """
-        compiler = self.engine.compilers[case.compiler]
-        is_script = compiler.with_reference(case, "") is not case
-        if answer.left and is_script:
+        if answer.left and self._needs_reference:
             answer.passes = False
             answer.unanswered = NoAnswer(Cause.TIME, _NOT_COMPARED)
-        elif (self.text or is_script) and Stage.COMPARE not in self.case.stages:
+            return
+        is_expected = self.text or self._needs_reference
+        if is_expected and Stage.COMPARE not in self.case.stages:
             answer.unanswered = NoAnswer(Cause.NEEDLESS, _NOT_COMPARED)
 
     def _commands(self, answer: Explanation) -> list[str]:
@@ -214,7 +228,7 @@ class Explainer:
         if any(step.status == "left" for step in answer.left):
             rev = ["-t", self.rev] if self.rev else []
             commands.append(["why", *self.words, *rev, "--budget", "10m"])
-        if answer.failure and answer.fails_on and not answer.flaky:
+        if answer.fails_on and not answer.flaky:
             reduce = ["reduce", *self.words, "-t", answer.fails_on.name]
             commands.append(reduce)
             bisection = answer.bisection

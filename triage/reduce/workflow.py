@@ -216,7 +216,7 @@ def _interestingness_test(
     if failure.stage is Stage.COMPILE or failure.is_of_metric:
         return CompileTest(engine, replace(baseline, case=plain), candidates)
     compiler = engine.compilers[plain.compiler]
-    if compiler.with_reference(plain, "") != plain:
+    if compiler.runs_script(plain):
         return CompileTest(engine, baseline, candidates)  # its results are in its text
     reference = run_of(baseline.case).reference
     if baseline.good_ref:
