@@ -68,7 +68,7 @@ def run_cases(
         if compiling.app.verbose:
             for job in jobs:
                 engine.progress.note(_read_access_text(engine, job))
-    results = replace(RunResults.of(probes), strict=strict)
+    results = RunResults.of(probes, strict=strict)
     return report(results, run_document, junit=run_junit)
 
 

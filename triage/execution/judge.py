@@ -20,7 +20,7 @@ from triage.execution.reads import undeclared_read
 from triage.model.case import Case
 from triage.model.errors import EnvironmentFailure, Unobtainable
 from triage.model.execution import Captured, Ending, Execution, Stage
-from triage.model.fields import UNPRINTED
+from triage.model.fields import UNPRINTED, key
 from triage.model.outcome import (
     MACHINE_CAUSES,
     Cause,
@@ -465,9 +465,9 @@ class RunResults:
         return exit_for_results(self.results, strict=self.strict)
 
     @classmethod
-    def of(cls, probes: Sequence[Probe]) -> RunResults:
+    def of(cls, probes: Sequence[Probe], *, strict: bool = False) -> RunResults:
         cases = {probe.case.name: probe.case for probe in probes}
-        return cls([result_of(probe) for probe in probes], cases)
+        return cls(list(map(result_of, probes)), cases, strict)
 
 
 @dataclass(frozen=True)
@@ -476,7 +476,7 @@ class PlannedProbe:
 
     case: str
     toolchain: str
-    cached_status: str | None = field(metadata={"alias": "known"})
+    cached_status: str | None = field(metadata=key("known"))
     """The status, if the result is cached."""
     installed: bool
 

@@ -76,7 +76,7 @@ class AnyOf:
     second: StopSignal | None
 
     def is_set(self) -> bool:
-        return self.first.is_set() or (self.second is not None and self.second.is_set())
+        return self.first.is_set() or bool(self.second and self.second.is_set())
 
 
 @dataclass(frozen=True)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
-from typing import ClassVar, Protocol
+from typing import ClassVar
 
 from triage.model.case import Case
 from triage.model.execution import Stage
-from triage.model.fields import UNPRINTED, UNSTORED, in_json
+from triage.model.fields import UNPRINTED, UNSTORED, in_json, key
 from triage.model.revision import Revision
 
 Detail = str | int
@@ -28,16 +28,15 @@ class Failure:
     """One diagnosed failure."""
 
     # the name of the rule that matches, such as `shared-memory-overflow`, or `unknown`
-    failure_class: str = field(metadata={"alias": "class"})
+    failure_class: str = field(metadata=key("class"))
     # the classes with one root cause have one family; others are their own family
     family: str
     # `class` or `class:text`; it does not depend on wording, SSA names, numbers, paths
     signature: str
     headline: str  # the compiler's most informative line, without prefixes
     phase: str | None = None  # of the compiler
-    failing_pass: str | None = field(
-        default=None, metadata={"alias": "pass"}
-    )  # the pass's class name
+    # the pass's class name
+    failing_pass: str | None = field(default=None, metadata=key("pass"))
     location: str | None = None  # `file:line:col`
     # the rule's captures; bytes unless the name says otherwise
     details: Mapping[str, Detail] = field(default_factory=dict)
@@ -286,13 +285,6 @@ MEANINGS = {
     "no network)",
     Exit.INTERRUPTED: "interrupted; finished work is cached",
 }
-
-
-class Result(Protocol):
-    """The result of a command."""
-
-    @property
-    def exit(self) -> Exit: ...
 
 
 def exit_without_answer(*causes: Cause | None) -> Exit:

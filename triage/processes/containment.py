@@ -147,7 +147,7 @@ class Contained:
         self,
         argv: Sequence[str],
         seal: Seal | None,
-        largest_file: int = UNLIMITED,
+        largest_file: int,
         **options: Any,
     ) -> None:
         """Start the leader. `seal` limits what the run reads, writes and reaches;
@@ -158,8 +158,6 @@ class Contained:
         """
         _become_subreaper()
         _start_watchdog()
-        # Whether `_descendants` found an ended process, which may have started another.
-        self._has_reaped = False
         with _marking() as self._number:
             self.process: subprocess.Popen[bytes] = call_restricted(
                 seal if is_sealing() else None,
@@ -183,7 +181,7 @@ class Contained:
     def resident_bytes(self) -> int:
         """Return the resident bytes of all processes."""
         pages = 0
-        for pid in (self.leader, *self._descendants()):
+        for pid in (self.leader, *self._descendants()[0]):
             sizes = _content(f"/proc/{pid}/statm").split()
             if sizes:
                 pages += int(sizes[1])
@@ -214,40 +212,40 @@ class Contained:
 
     def _signal(self, number: signal.Signals) -> bool:
         """Send a signal to the leader's group and to all other processes. Return
-        whether there are others, or one has just ended.
+        whether there are others, or one has just ended, which may have started another.
         """
         with suppress(OSError):
             os.killpg(self.leader, number)
-        self._has_reaped = False
-        others = self._descendants()
+        others, has_reaped = self._descendants()
         for pid in others:
             with suppress(OSError):
                 os.kill(pid, number)
-        return bool(others) or self._has_reaped
+        return bool(others) or has_reaped
 
-    def _descendants(self) -> list[int]:
-        """Return the living processes except the leader, and reap inherited processes
-        that have ended.
+    def _descendants(self) -> tuple[list[int], bool]:
+        """Reap inherited processes that have ended. Return the living ones except the
+        leader, and whether one was reaped.
 
         psutil would read all processes of the machine, which takes 45 times as long.
         This happens 20 times a second in each run.
         """
-        family = [self.leader]
-        for pid in _children(os.getpid()):
-            is_orphan = pid != self.leader and _is_marked(pid, self._number)
-            if is_orphan and not self._reap_orphan(pid):
-                family.append(pid)
-        for pid in family:  # the list grows in this loop
-            family += _children(pid)
-        return list(dict.fromkeys(family))[1:]
+        orphans = [
+            pid
+            for pid in _children(os.getpid())
+            if pid != self.leader and _is_marked(pid, self._number)
+        ]
+        living = [self.leader, *itertools.filterfalse(_reap_ended, orphans)]
+        has_reaped = len(living) <= len(orphans)
+        for pid in living:  # the list grows in this loop
+            living += _children(pid)
+        return list(dict.fromkeys(living))[1:], has_reaped
 
-    def _reap_orphan(self, pid: int) -> bool:
-        """Reap an inherited process if it has ended. Return whether it has."""
-        with suppress(ChildProcessError):
-            if os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG) is None:
-                return False
-        self._has_reaped = True
-        return True
+
+def _reap_ended(pid: int) -> bool:
+    """Reap a child if it has ended. Return whether it has."""
+    with suppress(ChildProcessError):
+        return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG) is not None
+    return True
 
 
 @contextmanager

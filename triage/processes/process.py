@@ -4,7 +4,6 @@ keep one that answers requests. The module `containment` starts and ends them.
 
 from __future__ import annotations
 
-import math
 import os
 import resource
 import selectors
@@ -114,7 +113,7 @@ class Capture:
         return Captured(first, last, dropped)
 
 
-def unlimited(timeout: float = math.inf) -> Limits:
+def unlimited(timeout: float) -> Limits:
     """Return limits without bounds of memory and output, for a build, an installer or a
     user's script.
     """

@@ -11,7 +11,7 @@ import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -83,12 +83,9 @@ class Release:
     date: str | None
     """The day of the upload, or the day in the version of a nightly: `YYYY-MM-DD`."""
     yanked: bool = False
-    url: Address = field(default_factory=lambda: Address(""))
-    """The address of the file."""
+    url: str = ""
+    """The address of the file, without secrets where it was stored."""
     nightly: bool = False
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "url", Address(self.url))  # a text where it was stored
 
     @property
     def revision(self) -> Revision:

@@ -142,7 +142,7 @@ class Package:
                 raise Unobtainable(
                     f"{name} needs Python {release.python}, which is not installed here"
                 )
-            wheel = f"{release.distribution} @ {release.url.full}"
+            wheel = f"{release.distribution} @ {Address(release.url).full}"
             if release.sha256:
                 wheel += f" --hash=sha256:{release.sha256}"
             uv = partial(

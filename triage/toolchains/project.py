@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from triage.git_history.repository import Repository, read_tags, tagged_commits
-from triage.model.case import Case
+from triage.model.case import Case, RunSpec
 from triage.model.errors import BadInput
 from triage.model.fields import REQUIRED, Duration, Text, file_key, file_keys
 from triage.model.revision import FamilyRef
@@ -70,18 +70,19 @@ class SuitesSection:
     def applied_to(self, case: Case) -> Case:
         """Return a test with these settings."""
         case = replace(case, env=self.env)
-        if self.timeout is None:
+        timeout = self.timeout
+        if timeout is None:
             return case
-        compiled = replace(case.limits, timeout=self.timeout)
-        run = case.run
-        benchmarks = case.benchmarks
-        if run:
-            limits = replace(run.limits, timeout=self.timeout)
-            run = replace(run, limits=limits)
-            benchmarks = tuple(
-                replace(benchmark, limits=limits) for benchmark in benchmarks
-            )
-        return replace(case, limits=compiled, run=run, benchmarks=benchmarks)
+
+        def limited(run: RunSpec) -> RunSpec:
+            return replace(run, limits=replace(run.limits, timeout=timeout))
+
+        return replace(
+            case,
+            limits=replace(case.limits, timeout=timeout),
+            run=case.run and limited(case.run),
+            benchmarks=tuple(map(limited, case.benchmarks)),
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
