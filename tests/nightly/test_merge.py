@@ -90,6 +90,16 @@ def test_what_one_shard_found_out_is_known_of_the_failure_in_all() -> None:
     assert (cluster.cases, cluster.is_explained) == (["a", "b"], True)
 
 
+def test_a_culprit_holds_for_the_cases_that_each_shard_bisected() -> None:
+    parts = [
+        replace(night, clusters=[replace(item, representative=item.cases[0])])
+        for night in shards()
+        for item in night.clusters[:1]
+    ]
+    [cluster, *_] = merge(*parts).clusters
+    assert (cluster.cases, cluster.bisected_cases) == (["a", "b"], ["a", "b"])
+
+
 def test_failures_with_one_signature_and_two_culprits_stay_two() -> None:
     [first, *others] = shards()[1].clusters
     assert first.culprit

@@ -207,10 +207,8 @@ class FailureCluster:
 
     @property
     def bisected_cases(self) -> list[str]:
-        """The cases that the culprit is known for."""
-        if self.representative:
-            return [self.representative, *self.confirmed]
-        return self.cases
+        """The cases that the culprit is known for; none if nothing was bisected."""
+        return list(filter(None, (self.representative, *self.confirmed)))
 
     @property
     def is_explained(self) -> bool:

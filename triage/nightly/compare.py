@@ -282,8 +282,15 @@ def _join_clusters(
             names = {name for cluster in alike for name in cluster.cases}
             members = [name for name in whole.cases if name in names]
             identity = whole.id if number == 1 else f"{whole.id}.{number}"
+            bisected = [
+                name
+                for cluster in alike
+                if cluster.is_explained
+                for name in cluster.bisected_cases
+            ]
             if members:
-                joined.append(replace(alike[0], id=identity, cases=members))
+                part = replace(alike[0], id=identity, cases=members)
+                joined.append(replace(part, confirmed=bisected[1:]))
     return joined
 
 

@@ -188,7 +188,9 @@ def plan_issues(
         ]
         for name in failing:
             del unassigned[name]
-        changes += _update(night, failing, issue)
+        change = _update(night, failing, issue)
+        if change:
+            changes.append(change)
     for cluster in night.clusters:
         cases = [case for name, case in unassigned.items() if name in cluster.cases]
         if cases and cluster.failure and not cluster.fixed_in:
@@ -254,49 +256,51 @@ def _range_of(case: CaseResult, night: Night) -> FailureRange:
 
 def _update(
     night: Night, failing: Sequence[str], issue: TrackedIssue
-) -> list[IssueChange]:
-    """Return what a night changes in the issue of a failure. failing: the cases that
-    fail with it.
+) -> IssueChange | None:
+    """Return what a night changes in the issue of a failure, if anything. failing: the
+    cases that fail with it.
     """
     marker = issue.marker
     revision = night.toolchain
     if is_older(revision, marker.toolchain):
-        return []
-    added = [name for name in failing if name not in marker.cases]
-    clusters = [
-        cluster_ for cluster_ in night.clusters if set(failing) & set(cluster_.cases)
-    ]
-    cluster = next(iter(clusters), None)
+        return None
+    clusters = night.clusters
+    about = (cluster for cluster in clusters if set(failing) & set(cluster.cases))
+    cluster = next(about, None)
     is_finished = cluster is not None and _is_finished(cluster)
-    is_told = marker.investigated or not is_finished
-    passing = {
-        case.case
-        for case in night.cases
-        if case.status in PASSING and case.change is not CaseChangeKind.FLAKY
-    }
+    added = [name for name in failing if name not in marker.cases]
+    action = ActionKind.COMMENT
     cases = tuple(failing)
     if not issue.is_open:
         action = ActionKind.REOPEN
-        if not failing or issue.stays_closed(revision):
-            return []
+        is_due = bool(failing) and not issue.stays_closed(revision)
     elif not failing:
         action = ActionKind.CLOSE
         cases = marker.cases
-        if not passing.issuperset(cases):
-            return []
+        is_due = _passing_cases(night).issuperset(cases)
+    elif added and len(marker.cases) < _CASES:
+        cases = tuple(added)
+        is_due = True
     else:
-        action = ActionKind.COMMENT
-        if added and len(marker.cases) < _CASES:
-            cases = tuple(added)
-        elif is_told:
-            return []
+        is_due = is_finished and not marker.investigated
+    if not is_due:
+        return None
     marker = replace(
         marker,
         cases=tuple(dict.fromkeys((*marker.cases, *failing)))[:_CASES],
         toolchain=revision,
         investigated=marker.investigated or is_finished,
     )
-    return [IssueChange(action, issue.title, cases, marker, cluster, issue.number)]
+    return IssueChange(action, issue.title, cases, marker, cluster, issue.number)
+
+
+def _passing_cases(night: Night) -> set[str]:
+    """Return the cases that pass. Flaky ones say nothing."""
+    return {
+        case.case
+        for case in night.cases
+        if case.status in PASSING and case.change is not CaseChangeKind.FLAKY
+    }
 
 
 class GitHubIssues:

@@ -131,7 +131,7 @@ class FailureLife:
 
     def learn(self, cluster: FailureCluster, night: PastNight) -> None:
         """Take over what a night found out, unless more is known."""
-        names = cluster.bisected_cases
+        names = cluster.bisected_cases or cluster.cases
         had_failure = any(
             run.case.case in names and run.has(night) for run in self.runs
         )

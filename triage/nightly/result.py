@@ -215,10 +215,9 @@ class Night:
             by_backend[case.backend].append(case)
         verdicts = []
         for backend, cases in by_backend.items():
-            names = {case.case for case in cases}
             changes = [case.change for case in cases]
             failures = [
-                cluster for cluster in self.clusters if names & set(cluster.cases)
+                cluster for cluster in self.clusters if cluster.backend == backend
             ]
             verdict = BackendVerdict(
                 backend,
@@ -228,7 +227,7 @@ class Night:
                 untestable=changes.count(CaseChangeKind.UNTESTABLE),
                 failures=len(failures),
                 with_culprit=sum(failure.has_culprit for failure in failures),
-                slower=len(names & slower),
+                slower=sum(case.case in slower for case in cases),
             )
             verdicts.append(verdict)
         return sorted(verdicts, key=lambda verdict: (-verdict.broken, verdict.backend))
