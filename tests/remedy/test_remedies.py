@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import replace
@@ -163,8 +164,7 @@ def test_budget_and_time_limit_the_candidates(
     answer = searched(engine, **limit)
     assert (answer.tried, answer.cause, answer.remedies) == (tried, cause, ())
     assert len(engine.asked) == 1 + tried
-    assert answer.left > 0
-    assert f"{tried} of {tried + answer.left} candidates" in str(answer.reason)
+    assert re.match(rf"{tried} of [1-9]\d+ candidates", str(answer.reason))
 
 
 def names(revisions: Iterable[Revision]) -> str:

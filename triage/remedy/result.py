@@ -131,8 +131,6 @@ class Remedies(MayLackAnswer):
     remedies: tuple[Remedy, ...] = ()
     tried: int = 0
     """Candidates that were tried, with cached answers."""
-    left: int = 0
-    """Candidates that the budget left untried."""
     upgrade: Revision | None = None
     """The newest release, if it is newer than the toolchain and compiles the case
     without a change.

@@ -60,17 +60,14 @@ def find_remedies(
         # what works so far is known, although nothing else is known of it
         answer = replace(answer, remedies=tuple(search.best()))
     tried = len(search.tried)
-    left = 0
-    if not search.is_successful:
-        left = len(search.candidates) - tried
     unanswered = None
     if not answer.remedies:
-        why = f"{tried} of {tried + left} candidates tried, none helps"
+        why = f"{tried} of {len(search.candidates)} candidates tried, none helps"
         if not search.candidates:
             why = "no change is known that could help"
         is_late = time.monotonic() > deadline
         unanswered = NoAnswer(Cause.TIME if is_late else Cause.NOT_FOUND, why)
-    return replace(answer, tried=tried, left=left, unanswered=unanswered)
+    return replace(answer, tried=tried, unanswered=unanswered)
 
 
 @dataclass
