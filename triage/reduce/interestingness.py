@@ -54,7 +54,8 @@ class Baseline:
     """Without its run, if it fails to compile."""
     bad_ref: ToolchainRef
     good_ref: ToolchainRef | None
-    bad: Toolchain
+    toolchain: Toolchain
+    """The bad one."""
     failure: Failure
     match: Match
     naming: PassNaming
@@ -339,7 +340,7 @@ class RunTest(CompileTest):
         """Return the results that a reference computes; None if it does not run the
         program, or its results depend on unwritten memory.
         """
-        target = (self.engine, case, self.baseline.bad, reference)
+        target = (self.engine, case, self.baseline.toolchain, reference)
         answer = None
         try:
             if asks_workers:
@@ -360,7 +361,7 @@ class RunTest(CompileTest):
         """Compile and run a candidate on the bad toolchain."""
         if asks_workers:
             with suppress(NoTask):
-                task = plan_task(self.engine, case, self.baseline.bad)
+                task = plan_task(self.engine, case, self.baseline.toolchain)
                 answer = self._ask_worker(case, task, (0,))
                 probe = answer.probe() if answer else None
                 if probe:

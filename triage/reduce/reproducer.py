@@ -242,7 +242,6 @@ def draft_of(reproducer: Reproducer) -> IssueDraft:
         ending=reproducer.ending,
         explanation=reproducer.failure.explanation,
         target=case.target,
-        summary=case.summary,
         sizes=None if reduction.sizes.after is None else reduction.sizes,
         unit=reduction.unit,
     )

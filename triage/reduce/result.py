@@ -131,8 +131,6 @@ class IssueDraft:
     explanation: str = ""
     """What the failure class means."""
     target: Target | None = None
-    summary: str = ""
-    """Of the case."""
     sizes: SizeChange | None = field(default=None, metadata=key("operations"))
     """Sizes of the original and of this program; None if nothing was reduced."""
     unit: str = "operation"

@@ -68,11 +68,9 @@ _NOT_THE_SAME = (
 class NotReducibleError(Exception):
     """Why a case cannot be reduced."""
 
-    def __init__(self, cause: Cause, why: str, probes: Sequence[Probe]) -> None:
-        """probes: of the original, as far as it was probed."""
+    def __init__(self, cause: Cause, why: str) -> None:
         super().__init__(why)
         self.answer = NoAnswer(cause, why)
-        self.probes = tuple(probes)
 
 
 def reduce_case(
@@ -81,15 +79,17 @@ def reduce_case(
     """Reduce a case, or return why it is not reduced."""
     started = time.monotonic()
     name = case.name
+    refs = [bad, good] if good else [bad]
     if good:
         compiler = engine.compilers[case.compiler]
         case = compiler.with_reference(case, good.revision.name)
     with ExitStack() as stack:
         task = engine.progress.task(f"reduce  {name}: the original")
         update = stack.enter_context(task)
+        probes = _probe_original(engine, case, refs)
         try:
-            baseline = measure_baseline(engine, case, bad, good)
-            prepared = engine.inputs.input_of(baseline.case, baseline.bad)
+            baseline = _measure_baseline(engine, probes, bad, good)
+            prepared = engine.inputs.input_of(baseline.case, baseline.toolchain)
             assert isinstance(prepared, Prepared)  # it was compiled
             folder = engine.registry.home.folder(KeptKind.REDUCTIONS)
             folder /= prepared.digest[:16]
@@ -104,7 +104,7 @@ def reduce_case(
                 problem.run(step)
             reduction = _probe_smallest(test, case, start, problem.current, folder)
         except NotReducibleError as error:
-            return Reduction(case, error.answer, error.probes)
+            return Reduction(case, error.answer, probes)
     seconds = round(time.monotonic() - started, 2)
     return replace(reduction, seconds=seconds, oracle_calls=test.compile_count)
 
@@ -122,19 +122,33 @@ def _passes(problem: ReductionProblem, form: Form) -> Iterator[Pass]:
     yield from form.final_passes
 
 
-def measure_baseline(
-    engine: Engine, case: Case, bad: ToolchainRef, good: ToolchainRef | None
-) -> Baseline:
-    """Compile the case on both toolchains, or take the cached results. Raises
-    NotReducibleError.
+def _probe_original(
+    engine: Engine, case: Case, refs: Sequence[ToolchainRef]
+) -> tuple[Probe, ...]:
+    """Probe the case, or take the cached results. One that fails to compile is not run:
+    what it would compute does not matter.
     """
-    refs = [bad, good] if good else [bad]
-    probes = _probe_original(engine, case, refs)
+    probes = tuple(
+        engine.cached_probe(ProbeJob(case, ref))
+        or engine.probe(ProbeJob(case, ref, once=PassNaming.NEVER))
+        for ref in refs
+    )
     failure = probes[0].outcome.failure
     if case.run and failure and failure.stage is Stage.COMPILE:
-        # what the good toolchain computes does not matter
-        case = replace(case, run=None)
-        probes = _probe_original(engine, case, refs)
+        return _probe_original(engine, replace(case, run=None), refs)
+    return probes
+
+
+def _measure_baseline(
+    engine: Engine,
+    probes: Sequence[Probe],
+    bad: ToolchainRef,
+    good: ToolchainRef | None,
+) -> Baseline:
+    """Compile the original as often as tells whether it always fails alike. Raises
+    NotReducibleError.
+    """
+    case = probes[0].case
     failure = _failure_to_keep(probes)
     naming = PassNaming.NEVER
     times = 2 if failure.family in _DOUBTED else 0
@@ -159,12 +173,12 @@ def measure_baseline(
     )
     if not is_sure and failure.stage is not Stage.COMPILE:
         why = f"runs on {bad.revision.name} end differently"
-        raise NotReducibleError(Cause.NOT_FOUND, why, probes)
+        raise NotReducibleError(Cause.NOT_FOUND, why)
     return Baseline(
         case,
         bad,
         good,
-        bad=engine.registry.obtain(bad),
+        toolchain=engine.registry.obtain(bad),
         failure=failure,
         match=match,
         naming=naming,
@@ -174,16 +188,6 @@ def measure_baseline(
     )
 
 
-def _probe_original(
-    engine: Engine, case: Case, refs: Sequence[ToolchainRef]
-) -> list[Probe]:
-    return [
-        engine.cached_probe(ProbeJob(case, ref))
-        or engine.probe(ProbeJob(case, ref, once=PassNaming.NEVER))
-        for ref in refs
-    ]
-
-
 def _failure_to_keep(probes: Sequence[Probe]) -> Failure:
     """Find the failure on the bad toolchain. Raises NotReducibleError if there is none,
     if the good toolchain fails, or if one cannot be tested.
@@ -191,7 +195,7 @@ def _failure_to_keep(probes: Sequence[Probe]) -> Failure:
     for probe in probes:
         if isinstance(probe.outcome, NoAnswer):
             why = f"untestable on {probe.revision.name}: {probe.outcome.reason}"
-            raise NotReducibleError(probe.outcome.cause, why, probes)
+            raise NotReducibleError(probe.outcome.cause, why)
     failure = probes[0].outcome.failure
     name = probes[0].revision.name
     why = f"it passes on {name}; there is nothing to reduce"
@@ -201,7 +205,7 @@ def _failure_to_keep(probes: Sequence[Probe]) -> Failure:
         why = f"it fails on {probes[-1].revision.name}, the --good version, too"
     elif failure:
         return failure
-    raise NotReducibleError(Cause.NOT_FOUND, why, probes)
+    raise NotReducibleError(Cause.NOT_FOUND, why)
 
 
 def _interestingness_test(
@@ -222,7 +226,7 @@ def _interestingness_test(
     if baseline.good_ref:
         reference = Reference(baseline.good_ref.revision.name)
     if reference is None or compiler.run is None:
-        raise NotReducibleError(Cause.NOT_FOUND, _NO_REFERENCE, baseline.probes)
+        raise NotReducibleError(Cause.NOT_FOUND, _NO_REFERENCE)
     workers = PersistentWorkers(candidates, engine.stop)
     stack.callback(workers.close)
     other = Reference(reference.toolchain, compiler.run.unoptimised)
@@ -256,7 +260,7 @@ def _forms_for(
             raise BadInput(f"an ONNX model needs an extra: {advice}") from error
         yield onnx_form(case, source)
     else:
-        readers = list(_readers_of(engine, baseline.bad, stack))
+        readers = list(_readers_of(engine, baseline.toolchain, stack))
         if readers:
             yield mlir_form(readers, case, source, baseline.failure)
     if suffix not in (InputKind.BYTECODE, InputKind.ONNX) and case.run is None:
@@ -288,7 +292,7 @@ def _open_failing(test: CompileTest, forms: Iterator[Form]) -> tuple[Form, Progr
     why = "no tool reads the input"
     cases = [_with_short_limits(baseline)]
     phase = baseline.failure.phase
-    if cases[0].phase is None and phase in baseline.bad.capabilities.phases:
+    if cases[0].phase is None and phase in baseline.toolchain.capabilities.phases:
         # first a compile that ends after the phase that fails
         cases.insert(0, replace(cases[0], phase=phase))
     for form in forms:
@@ -308,7 +312,7 @@ def _open_failing(test: CompileTest, forms: Iterator[Form]) -> tuple[Form, Progr
         if isinstance(outcome, NoAnswer) and outcome.cause is Cause.ENVIRONMENT:
             cause = outcome.cause
             why = outcome.reason
-    raise NotReducibleError(cause, why, baseline.probes)
+    raise NotReducibleError(cause, why)
 
 
 def _with_short_limits(baseline: Baseline) -> Case:
@@ -350,14 +354,14 @@ def _probe_smallest(
     outcomes = {probe.revision.name: probe.outcome for probe in probes}
     failed, *others = [outcomes[ref.revision.name] for ref in baseline.refs]
     if isinstance(failed, NoAnswer):
-        raise NotReducibleError(failed.cause, failed.reason, baseline.probes)
+        raise NotReducibleError(failed.cause, failed.reason)
     is_same = (
         isinstance(failed, Failed)
         and baseline.match(failed.failure)
         and not (failed.flaky and baseline.repeats == 1)
     )
     if not is_same or not all(isinstance(other, Passed) for other in others):
-        raise NotReducibleError(Cause.NOT_FOUND, _NOT_THE_SAME, baseline.probes)
+        raise NotReducibleError(Cause.NOT_FOUND, _NOT_THE_SAME)
     lines = [text.rstrip(b"\n").count(b"\n") + 1 for text in (start.content, content)]
     return Reduction(
         small=replace(case, name=original.name),
