@@ -128,6 +128,9 @@ def test_commits_are_answered_for_any_failure_and_for_this_one(
     assert suspect["commit"] == bench.shas[broke[1]]
     assert answer["broke"]["confirmed"]
     assert answer["changed"]
+    text = bench.triage("bisect", *words, "--find", kind, code=code).stdout
+    shown = [line.split()[1] for line in text.splitlines() if "  commit  " in line]
+    assert bench.shas[broke[1]][:10] in shown[:1]  # not that of the other change
 
 
 @pytest.fixture

@@ -44,13 +44,16 @@ def verdict_text(bisection: Bisection, title: str) -> str:
     fixed = bisection.fixed
     if changed:
         verb = "fails as today since" if is_regression else "this failure went with"
-        text = f"{verb} {_change_text(changed)}: {headline_text(changed.failure, 70)}"
-    if changed and broke:
-        verb = "broke with" if is_regression else "first passes with"
-        other = headline_text(broke.failure, 70)
-        text = f"{verb} {_change_text(broke)}: {other}; {text}"
-    elif changed:
-        text += "; it failed otherwise before"
+        headline = headline_text(changed.failure, 70)
+        text = f"{verb} {_change_text(changed)}: {headline}"
+        if broke:
+            verb = "broke with" if is_regression else "first passes with"
+            other = headline_text(broke.failure, 70)
+            if other == headline:
+                other = "the same message, in another place"
+            text = f"{verb} {_change_text(broke)}: {other}; {text}"
+        else:
+            text += "; it failed otherwise before"
     elif broke:
         verb = "introduced" if is_regression else "fixed"
         text = f"{verb} by {_change_text(broke, title)}"
@@ -104,7 +107,7 @@ def facts_before_change(bisection: Bisection, compiler: str | None) -> Iterator[
     name = "last good"
     if not bisection.brought_failure:
         name = "last bad"
-    elif bisection.changed and not bisection.broke:
+    elif not bisection.broke:
         name = "last other"
     if pair:
         yield name, revision_text(pair.before)
@@ -121,15 +124,13 @@ def known_facts(cluster: FailureCluster) -> Iterator[Fact]:
     releases = cluster.release_culprit
     if releases and releases.before and releases.after:
         yield "releases", f"between {releases.before.name} and {releases.after.name}"
-    suspects = cluster.culprit.suspects if cluster.culprit else ()
-    for suspect in suspects[:3]:
+    for suspect in getattr(cluster.culprit, "suspects", ())[:3]:
         if suspect.url:
             link = Span(suspect.subject or suspect.name, url=suspect.url)
             yield "suspect", [link, f" {share_text(suspect.probability, 0)}"]
     if cluster.attribution and cluster.attribution.suspects:
         yield "pass", attribution_text(cluster.attribution)
-    texts = [remedy.text for remedy in cluster.remedies[:3]]
-    yield "workaround", ", or ".join(texts)
+    yield "workaround", ", or ".join(remedy.text for remedy in cluster.remedies[:3])
     for step in cluster.steps:
         if step.status in ("failed", "left"):
             yield step.step, f"{step.status}: {step.reason}"

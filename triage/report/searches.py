@@ -89,15 +89,13 @@ def _bisect_facts(bisection: Bisection, compiler: str | None) -> Iterator[Fact]:
     yield "why", bisection.reason
     yield from facts_before_change(bisection, compiler)
     yield from failure_facts(bisection.failure)
-    commits = [
-        suspect for suspect in bisection.suspects if suspect.url or suspect.files
-    ]
-    for suspect in commits[:_SUSPECTS_SHOWN]:
-        yield "commit", _commit_text(suspect)
+    for change in filter(None, (bisection.broke, bisection.changed)):
+        for suspect in change.suspects[:_SUSPECTS_SHOWN]:
+            if suspect.url or suspect.files:
+                yield "commit", _commit_text(suspect)
     yield from grouped_facts("another", bisection.other_failures)
     yield from grouped_facts("untestable", bisection.untestable)
-    probes = plural(bisection.probes, "probe")
-    cost = f"{probes} in {plural(bisection.rounds, 'round')}"
+    cost = f"{plural(bisection.probes, 'probe')} in {plural(bisection.rounds, 'round')}"
     if bisection.cached:
         cost += f", {plural(bisection.cached, 'cache hit')}"
     yield "certainty", f"{certainty_text(bisection)}; {cost}"
@@ -250,8 +248,7 @@ def headline(explanation: Explanation) -> str:
 def why_facts(explanation: Explanation) -> Iterator[Fact]:
     """Yield what each step found."""
     yield "reason", explanation.reason
-    values = [text for text in explanation.assumed if ": " in text]
-    yield "assumed", ", ".join(values)
+    yield "assumed", ", ".join(text for text in explanation.assumed if ": " in text)
     outcomes = dict(_OUTCOMES)
     if explanation.unseen and explanation.failure is None:
         outcomes["failed"] = "fails otherwise on"
