@@ -108,7 +108,7 @@ def show(
     """
     from triage.execution.cache import ResultCache
     from triage.nightly.lives import known_case
-    from triage.report.tables import known_case_document
+    from triage.report.night import known_case_document
 
     store = open_nights()
     history = store.history()

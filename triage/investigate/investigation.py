@@ -52,7 +52,6 @@ from triage.reduce.reproducer import (
     original_draft,
     reproducer_of,
 )
-from triage.reduce.result import replay_states
 from triage.reduce.workflow import reduce_case
 from triage.remedy.candidates import Situation
 from triage.remedy.search import find_remedies
@@ -279,8 +278,8 @@ class ClusterInvestigation:
         for member, before, at in pairs:
             is_changed = member.change is CaseChangeKind.CHANGED
             judge = verdict_on_presence if is_changed else verdict_of
-            is_good = judge(before, match) is Verdict.GOOD
-            is_alike = is_good and verdict_of(at, match) is Verdict.BAD
+            verdicts = judge(before, match), verdict_of(at, match)
+            is_alike = verdicts == (Verdict.GOOD, Verdict.BAD)
             names = confirmed if is_alike else different
             names.append(member.case)
         self.add(confirmed=confirmed, different=different)
@@ -332,9 +331,7 @@ class ClusterInvestigation:
             reproducer=f"reproducers/{folder.name}",
             size=reduction.size,
             draft=draft_of(reproducer),
-            replays=replay_states(
-                reproducer.reduction.evidence, reproducer.failure.signature
-            ),
+            replays=reproducer.reduction.replays,
         )
         return None
 
@@ -371,7 +368,6 @@ class Investigation:
     budget: float | None = None
     """Seconds; None for no limit. When they are over, the step that runs is stopped."""
     clusters: list[ClusterInvestigation] = field(default_factory=list)
-    _started: float = field(default_factory=time.monotonic)
 
     def add_cluster(
         self, record: FailureCluster, results: Iterable[CaseResult]
@@ -389,25 +385,19 @@ class Investigation:
             ),
         )
         case = self.cases[chosen.case]
-        record = replace(record, representative=chosen.case)
-        if "reduce" in self.steps:
-            draft = original_draft(self.engine, case, self.ends[1])
-            record = replace(record, draft=draft)
         cluster = ClusterInvestigation(self, record, case, members, chosen.change)
+        cluster.add(representative=chosen.case)
+        if "reduce" in self.steps:
+            cluster.add(draft=original_draft(self.engine, case, self.ends[1]))
         self.clusters.append(cluster)
-
-    @property
-    def seconds(self) -> float:
-        """The time since its begin."""
-        return time.monotonic() - self._started
 
     def run(self) -> Iterator[None]:
         """Do each step of each cluster, cheap steps first; yield after each."""
-        self._started = time.monotonic()
+        started = time.monotonic()
         while waiting := self._waiting():
             name, cluster = waiting[0]
             if self.budget is not None:
-                seconds_left = self.budget - self.seconds
+                seconds_left = self.budget - (time.monotonic() - started)
                 # half of what is left is for this step of all clusters
                 alike = sum(other == name for other, _ in waiting)
                 cluster.seconds = seconds_left / 2 / alike

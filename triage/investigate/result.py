@@ -211,9 +211,11 @@ class FailureCluster:
         return list(filter(None, (self.representative, *self.confirmed)))
 
     @property
-    def is_explained(self) -> bool:
-        """Whether a bisect named a culprit or suspects."""
-        return bool(self.culprit and self.culprit.status is not Answer.INCONCLUSIVE)
+    def changed_at(self) -> Revision | None:
+        """The revision that changed the cases, as far as a bisect knows."""
+        if self.culprit:
+            return self.culprit.after
+        return None
 
     @property
     def has_culprit(self) -> bool:

@@ -269,14 +269,14 @@ def _join_clusters(
     are one; what was found out comes from the first shard that found it out.
     """
     clusters = [cluster for night in nights for cluster in night.clusters]
-    clusters.sort(key=lambda cluster: not cluster.is_explained)
+    clusters.sort(key=lambda cluster: not cluster.changed_at)
     joined = []
     for whole in clusters_of(cases):
         parts: dict[str, list[FailureCluster]] = {}
         for cluster in clusters:
-            after = cluster.culprit.after if cluster.culprit else None
+            at = cluster.changed_at
             if cluster.key == whole.key:
-                culprit = after.name if after else next(iter(parts), "")
+                culprit = at.name if at else next(iter(parts), "")
                 parts.setdefault(culprit, []).append(cluster)
         for number, alike in enumerate(parts.values(), 1):
             names = {name for cluster in alike for name in cluster.cases}
@@ -285,7 +285,7 @@ def _join_clusters(
             bisected = [
                 name
                 for cluster in alike
-                if cluster.is_explained
+                if cluster.changed_at
                 for name in cluster.bisected_cases
             ]
             if members:

@@ -94,6 +94,11 @@ class Reduction(MayLackAnswer):
         return tuple(replace(result, status=result.plain_status) for result in results)
 
     @property
+    def replays(self) -> dict[str, ReplayState]:
+        """The state of the smaller program on each version."""
+        return replay_states(self.evidence, self.signature or "")
+
+    @property
     def size(self) -> str:
         """The size of the smaller program: `3 operations`."""
         plural = "" if self.sizes.after == 1 else "s"

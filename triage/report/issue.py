@@ -12,7 +12,7 @@ from triage.investigate.result import CaseResult, FailureCluster
 from triage.model.fields import as_json
 from triage.model.revision import Revision
 from triage.nightly.result import Night
-from triage.reduce.result import IssueDraft, replay_states
+from triage.reduce.result import IssueDraft
 from triage.report.document import (
     Block,
     Bullets,
@@ -82,7 +82,7 @@ def reproducer_issue(reproducer: Reproducer) -> Document:
         backend=case.target.backend,
         failure=failure,
         representative=case.name,
-        replays=replay_states(reduction.evidence, failure.signature),
+        replays=reduction.replays,
         draft=draft_of(reproducer),
     )
     return issue_document(cluster, reproducer.bad.revision, reduction.good)

@@ -1,5 +1,5 @@
 """The report of `triage nightly`: its document, its JUnit suite, the files in a folder,
-and what GitHub Actions shows of it.
+and what GitHub Actions shows of it; and that of `triage show` on one case.
 """
 
 from __future__ import annotations
@@ -7,6 +7,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,7 @@ from triage.nightly.store import NIGHT_FILE
 from triage.recipes.values import time_text
 from triage.report.document import (
     Block,
+    Code,
     Details,
     Document,
     Fact,
@@ -38,6 +40,7 @@ from triage.report.elements import (
     STYLES,
     failure_text,
     names_text,
+    outcome_spans,
     plural,
     range_text,
     revision_text,
@@ -45,6 +48,7 @@ from triage.report.elements import (
 from triage.report.facts import (
     baseline_text,
     known_facts,
+    life_facts,
     to_do_spans,
     verdict_text,
 )
@@ -56,6 +60,7 @@ from triage.toolchains.home import disk_errors, write_whole
 
 if TYPE_CHECKING:
     from triage.nightly.history import StateRun
+    from triage.nightly.lives import KnownCase
 
 FILES = {"markdown": "nightly.md", "junit": "nightly.xml", "json": NIGHT_FILE}
 _FAILURES = 6  # that are not folded
@@ -278,6 +283,27 @@ def runs_table(runs: Sequence[StateRun]) -> Table:
         note = "the input changed" if run.is_edited else ""
         rows.append([days, names, words, note])
     return Table(("nights", "toolchain", "result", ""), rows)
+
+
+def known_case_document(result: KnownCase) -> Document:
+    """Show what is known of a case: the nights, the toolchains, each failure, and the
+    output of the last one.
+    """
+    blocks: list[Block] = [Span(result.case, "strong")]
+    if result.flaky_changes:
+        changes = plural(result.flaky_changes, "change")
+        blocks.append(f"flaky: {changes} without a change of the compiler")
+    states = [[state.toolchain.name, outcome_spans(state)] for state in result.states]
+    for track, runs in groupby(result.runs, key=lambda run: run.track):
+        blocks += [Heading(f"Nights of {track}"), runs_table(list(runs))]
+    if states:
+        blocks += [Heading("Toolchains"), Table(("toolchain", "result"), states)]
+    for life in result.failures:
+        blocks.append(Heading(f"{life.cluster.signature}, {life.state}"))
+        blocks.append(facts([*life_facts(life), *known_facts(life.cluster)]))
+    if result.log:
+        blocks.append(Details("Output of the last failure", [Code(result.log)]))
+    return Document(result.case, blocks)
 
 
 def show_on_github(night: Night, environment: Mapping[str, str]) -> None:

@@ -15,6 +15,7 @@ from triage.bisect.result import (
     Suspect,
 )
 from triage.recipes.values import share_text
+from triage.remedy.result import COST_METRICS, Remedies, Remedy
 from triage.report.document import (
     Block,
     Bullets,
@@ -55,7 +56,6 @@ from triage.report.tables import log_blocks
 if TYPE_CHECKING:  # each command needs the classes of one of them
     from triage.bisect.history import Histories
     from triage.investigate.result import Explanation
-    from triage.remedy.result import Remedies
     from triage.remedy.variants import Variants
 
 _SUSPECTS_SHOWN = 3
@@ -284,8 +284,6 @@ def why_facts(explanation: Explanation) -> Iterator[Fact]:
 
 def remedy_document(result: Remedies) -> Document:
     """Show each remedy in a row with its cost, or why there is nothing to remedy."""
-    from triage.remedy.result import COST_METRICS  # slow to import
-
     name = Span(result.case, "strong")
     if result.failure is None:
         nothing = Span("nothing to remedy", "warning")
@@ -295,22 +293,12 @@ def remedy_document(result: Remedies) -> Document:
     if result.upgrade:
         upgrade = Span(f"upgrade to {result.upgrade.name}", "strong")
         rows.append([upgrade, *[""] * (len(labels) + 1), result.upgrade.name, ""])
-    explained: list[Inline] = []
-    for remedy in result.remedies:
-        change = Span(remedy.text, "strong")
-        cost = remedy.cost
-        costs = [
-            f"{cost[metric]:.0f}{unit}" if metric in cost else ""
-            for metric, (_, unit) in COST_METRICS.items()
-        ]
-        seconds = f"{cost.get('cpu_seconds', 0):.1f} s"
-        ends = (
-            ", ".join(revision.name for revision in revisions)
-            for revisions in (remedy.verified_on, remedy.breaks)
-        )
-        rows.append([change, seconds, *costs, *ends])
-        if remedy.explanation:
-            explained.append([change, f": {remedy.explanation}"])
+    rows += map(_remedy_row, result.remedies)
+    explained: list[Inline] = [
+        [Span(remedy.text, "strong"), f": {remedy.explanation}"]
+        for remedy in result.remedies
+        if remedy.explanation
+    ]
     count = len(result.remedies)
     weak = sum(bool(remedy.weakness) for remedy in result.remedies)
     summary = plural(count, "remedy", "remedies")
@@ -331,6 +319,20 @@ def remedy_document(result: Remedies) -> Document:
     tried = Span(f"{plural(result.tried, 'candidate')} tried", "dim")
     blocks.append(result.reason or tried)
     return Document("Remedies", blocks)
+
+
+def _remedy_row(remedy: Remedy) -> list[Inline]:
+    cost = remedy.cost
+    seconds = f"{cost.get('cpu_seconds', 0):.1f} s"
+    costs = [
+        f"{cost[metric]:.0f}{unit}" if metric in cost else ""
+        for metric, (_, unit) in COST_METRICS.items()
+    ]
+    ends = (
+        ", ".join(revision.name for revision in revisions)
+        for revisions in (remedy.verified_on, remedy.breaks)
+    )
+    return [Span(remedy.text, "strong"), seconds, *costs, *ends]
 
 
 def variants_document(result: Variants) -> Document:

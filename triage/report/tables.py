@@ -5,10 +5,10 @@ from __future__ import annotations
 import shlex
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import groupby
 from typing import TYPE_CHECKING
 
 from triage.model.outcome import ProbeResult, Status
+from triage.recipes.values import time_text
 from triage.report.document import (
     Block,
     Bullets,
@@ -44,7 +44,6 @@ if TYPE_CHECKING:  # each command needs the classes of one of them
     from triage.execution.judge import Forecast, RunResults
     from triage.lint.check import LintResult
     from triage.nightly.issues import IssueChanges
-    from triage.nightly.lives import KnownCase
     from triage.nightly.result import Night
     from triage.nightly.store import BackendVerdict, NightSummary
     from triage.recipes.expectations import ExpectationUpdate
@@ -123,8 +122,6 @@ def benchmark_document(result: Benchmark) -> Document:
     """Show a row for each configuration and function, those of one function together,
     then what the verdicts mean.
     """
-    from triage.recipes.values import time_text  # slow to import
-
     rows: TableRows = []
     for series in sorted(result.series, key=lambda series: series.function):
         median = series.median
@@ -313,30 +310,6 @@ def replay_document(result: Replays) -> Document:
     total = ", ".join(f"{counts[state]} {state}" for state in order if counts[state])
     table = Table(("result", "reproducer", "versions"), rows)
     return Document("Reproducers", [table, *reasons, total])
-
-
-def known_case_document(result: KnownCase) -> Document:
-    """Show what is known of a case: the nights, the toolchains, each failure, and the
-    output of the last one.
-    """
-    from triage.report.facts import known_facts, life_facts  # slow to import
-    from triage.report.night import runs_table
-
-    blocks: list[Block] = [Span(result.case, "strong")]
-    if result.flaky_changes:
-        changes = plural(result.flaky_changes, "change")
-        blocks.append(f"flaky: {changes} without a change of the compiler")
-    states = [[state.toolchain.name, outcome_spans(state)] for state in result.states]
-    for track, runs in groupby(result.runs, key=lambda run: run.track):
-        blocks += [Heading(f"Nights of {track}"), runs_table(list(runs))]
-    if states:
-        blocks += [Heading("Toolchains"), Table(("toolchain", "result"), states)]
-    for life in result.failures:
-        blocks.append(Heading(f"{life.cluster.signature}, {life.state}"))
-        blocks.append(facts([*life_facts(life), *known_facts(life.cluster)]))
-    if result.log:
-        blocks.append(Details("Output of the last failure", [Code(result.log)]))
-    return Document(result.case, blocks)
 
 
 def lint_document(result: LintResult) -> Document:
