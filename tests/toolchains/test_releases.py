@@ -56,6 +56,14 @@ def test_names_of_revisions(registry: ToolchainRegistry) -> None:
     assert [ref.revision.name for ref in refs] == ["1.1.0", "1.10.0"]
 
 
+def test_an_index_may_have_no_release(
+    loopback: LoopbackIndex, registry: ToolchainRegistry
+) -> None:
+    loopback.publish_dated(NAME, {})
+    with pytest.raises(EnvironmentFailure, match="there is no iree latest"):
+        registry.between("iree", None, None)
+
+
 def test_a_day_names_the_newest_release_of_that_time(
     loopback: LoopbackIndex, registry: ToolchainRegistry
 ) -> None:

@@ -161,7 +161,7 @@ def run(
         seal = replace(seal, writes=(*seal.writes, cwd))
     most_used = UNLIMITED
     if limits.output != UNLIMITED:  # what is there before does not count
-        most_used = _used_bytes(cwd, limits.output) + limits.output
+        most_used = used_bytes(cwd, limits.output) + limits.output
     stdout = Capture(kept_bytes // 2)
     stderr = Capture(kept_bytes // 2)
     disable_address_randomisation()
@@ -314,7 +314,7 @@ class _Watch:
         if self.most_used == UNLIMITED:
             return False
         started = time.monotonic()
-        used = _used_bytes(self.cwd, self.most_used)
+        used = used_bytes(self.cwd, self.most_used)
         now = time.monotonic()
         self.next_measurement = now + _MEASURING_PAUSE * (now - started)
         return used >= self.most_used
@@ -330,7 +330,7 @@ class _Watch:
                 self.disk_free = free
 
 
-def _used_bytes(folder: Path, limit: int) -> int:
+def used_bytes(folder: Path, limit: int) -> int:
     """Return the bytes of all files below a folder. Stop counting above `limit`. Links
     are not followed.
 

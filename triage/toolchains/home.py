@@ -19,6 +19,8 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from triage.model.errors import EnvironmentFailure, Interrupted
+from triage.model.execution import UNLIMITED
+from triage.processes.process import used_bytes
 
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
@@ -156,15 +158,17 @@ def write_whole(path: Path, text: str | bytes) -> None:
 
 
 def remove_tree(root: Path) -> None:
-    """Remove a folder with all that is in it, as far as that is possible.
+    """Remove a file, a link, or a folder with all that is in it, as far as that is
+    possible.
 
     `shutil.rmtree` fails for folders that are very deep or that nobody may enter.
     """
     from tempfile import mkdtemp  # slow to import
 
-    pending = [root]
-    if root.is_symlink():
+    if root.is_symlink() or not root.is_dir():
+        root.unlink(missing_ok=True)
         return
+    pending = [root]
     with suppress(OSError):
         while pending:
             folder = pending.pop()
@@ -416,10 +420,7 @@ def prune_home(home: Home, keep_bytes: int) -> tuple[list[StoredEntry], int]:
                 if entry.intact and left <= keep_bytes:
                     break
                 for path in entry.paths:
-                    if path.is_symlink() or not path.is_dir():
-                        path.unlink(missing_ok=True)
-                    else:
-                        remove_tree(path)
+                    remove_tree(path)
                 left -= entry.bytes
                 removed.append(entry)
             return removed, left
@@ -439,19 +440,10 @@ def _other_entries(home: Home) -> Iterator[StoredEntry]:
 
 def _entry(paths: Sequence[Path], *, intact: bool = True) -> StoredEntry:
     states = [path.lstat() for path in paths]
-    size = sum(map(_bytes_below, paths), sum(state.st_size for state in states))
+    size = sum(used_bytes(path, UNLIMITED) for path in paths)
+    size += sum(state.st_size for state in states)
     used = max(state.st_mtime for state in states)
     return StoredEntry(tuple(paths), size, used, intact)
-
-
-def _bytes_below(folder: Path) -> int:
-    """Return the bytes of all files in a folder, which others may change meanwhile."""
-    total = 0
-    for parent, _, names in os.walk(folder):
-        for name in names:
-            with suppress(OSError):  # removed meanwhile
-                total += (Path(parent) / name).lstat().st_size
-    return total
 
 
 def remove_leftovers(home: Home) -> None:

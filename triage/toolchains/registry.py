@@ -194,9 +194,9 @@ class ToolchainRegistry:
         self, family: str, since: str | None, until: str | None
     ) -> tuple[ToolchainRef, ...]:
         """Return the releases from one to another, both included."""
+        newest = self.resolve(until or "latest", family)
         refs = self.releases(family)
         oldest = self.resolve(since or refs[0].revision.name, family)
-        newest = self.resolve(until or refs[-1].revision.name, family)
         if oldest.release and newest.release:
             refs = tuple(
                 ref for ref in refs if oldest.version <= ref.version <= newest.version
