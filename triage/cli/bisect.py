@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from triage.bisect.line import BisectRequest
 from triage.bisect.releases import bisect_between, metric_request, planned_jobs
@@ -41,7 +41,12 @@ from triage.cli.command import (
     report,
     toolchain_option,
 )
-from triage.cli.program import TEXTS, CodeNotAllowed, program_suffixes
+from triage.cli.program import (
+    TEXTS,
+    CodeNotAllowed,
+    StartedRecipe,
+    program_suffixes,
+)
 from triage.compilers.recipe_start import NoProgramError
 from triage.compilers.registry import DEFAULT_FAMILY, Families, load_cases
 from triage.execution.compare import MATCHES
@@ -58,6 +63,8 @@ from triage.report.searches import (
 )
 from triage.report.tables import forecast_document
 from triage.toolchains.project import FILE, load_project
+
+_WHY_SECONDS = 60.0  # after the first compile
 
 
 @dataclass(kw_only=True)
@@ -257,13 +264,6 @@ def _case_for_file(file: Path, family: str, backend: str) -> Case:
     return Case(name, name, "", family, file, program, Target(backend))
 
 
-if TYPE_CHECKING:
-    from triage.cli.program import StartedRecipe
-    from triage.model.case import Case
-
-_BUDGET = 60.0  # seconds
-
-
 @command
 def why(
     chosen: OneCase,
@@ -314,7 +314,7 @@ def why(
             cases,
             _command_words(chosen, case, started),
             toolchain,
-            begin + (_BUDGET if budget is None else budget),
+            begin + (budget or _WHY_SECONDS),
             started.start.reported if started and started.is_pasted else None,
             started.text if started else "",
         )

@@ -113,12 +113,11 @@ def info(
         toolchain = engine.registry.obtain(engine.registry.resolve(text, family))
     able = toolchain.capabilities
     backends = sorted(able.backends)
-    phases = list(able.phases)
-    lists = {"backends": backends, "phases": phases, "flags": sorted(able.flags)}
+    value = _summary(toolchain)
     shown = ("version", "identity", "root")
-    rows = [(name, str(getattr(toolchain, name))) for name in shown]
-    rows += [("backends", ", ".join(backends)), ("phases", ", ".join(phases))]
-    value = _summary(toolchain) | lists
+    rows = [(name, str(value[name])) for name in shown]
+    rows += [("backends", ", ".join(backends)), ("phases", ", ".join(able.phases))]
+    value |= {"backends": backends, "phases": able.phases, "flags": sorted(able.flags)}
     return report_value(value, Facts(rows), title=toolchain.revision.name)
 
 
