@@ -115,25 +115,18 @@ def allow_code(app: AppContext, program: str | None, path: Path) -> None:
     )
 
 
-def request_for(
-    word: str, options: ProgramTarget, path: Path, packages: tuple[str, ...] = ()
-) -> RecipeRequest:
-    """Return what a new recipe is about: a program, FILE.py:KERNEL, or a text such as a
-    pasted issue, which is read; - is stdin.
+def with_program(request: RecipeRequest, word: str) -> RecipeRequest:
+    """Return a request about a program, FILE.py:KERNEL, or a text such as a pasted
+    issue, which is read; - is stdin.
     """
     kernel = None
-    text = ""
     match = re.fullmatch(r"(.*\.py):(\w+)", word, re.DOTALL)
     if match:
         word, kernel = match.groups()
     file = Path(word)
-    source: Path | None = file
     if word == "-" or file.suffix in TEXTS:
-        text = _read_text(file)
-        source = None
-    return RecipeRequest(
-        path, source, options.backend, options.chip, kernel, packages, text
-    )
+        return replace(request, text=_read_text(file))
+    return replace(request, source=file, kernel=kernel)
 
 
 def _read_text(source: Path) -> str:
@@ -148,7 +141,7 @@ def _read_text(source: Path) -> str:
 
 
 def start_recipe(
-    app: AppContext, request: RecipeRequest, word: str, line: str = ""
+    app: AppContext, request: RecipeRequest, word: str, line: str
 ) -> StartedRecipe:
     """Start a recipe from a text, from a command line, or else from a program.
 
@@ -175,17 +168,16 @@ def write_recipe_for(
     about.
     """
     packages = FamilyRef.parse(named_family(*revs) or "").packages
+    file = Path(word)
+    request = RecipeRequest(file, None, options.backend, options.chip, None, packages)
     line = ""
     if " " in word and not os.path.exists(word):  # noqa: PTH110 - too long for a path
         line = word
         named = _NAMED_FILE.search(word)
-        file = Path(named[0] if named else word)
-        request = RecipeRequest(
-            file, None, options.backend, options.chip, None, packages
-        )
+        if named:
+            file = Path(named[0])
     else:
-        file = Path(word)
-        request = request_for(word, options, file, packages)
+        request = with_program(request, word)
         if request.source:
             file = request.source
             _check_program(file)

@@ -31,7 +31,7 @@ from triage.cli.command import (
     report_value,
     toolchain_option,
 )
-from triage.cli.program import request_for, start_recipe
+from triage.cli.program import start_recipe, with_program
 from triage.compilers.pasted_text import RecipeRequest
 from triage.compilers.registry import RecipesByFamily, load_cases, suite_reader
 from triage.execution.task import ProbeJob
@@ -154,7 +154,7 @@ def new(
         raise BadInput("name a program with --input, or a command line after --")
     request = RecipeRequest(path, None, target.backend, target.chip, None)
     if source:
-        request = request_for(source, target, path)
+        request = with_program(request, source)
     words = command or [""]  # one word if they have options
     line = shlex.join(words) if words[1:] else words[0]
     started = start_recipe(target.app, request, source or "", line)
