@@ -44,7 +44,7 @@ def measured(
         lambda _engine, _case, ref, *_: [by_release[ref]],
     )
     engine: Any = SimpleNamespace(progress=Progress())
-    benchmark = Benchmark(ROWS[: len(programs)], ROWS[0])
+    benchmark = Benchmark(ROWS[: len(programs)])
     return benchmark.measure(engine, budget=600.0).series
 
 

@@ -119,8 +119,7 @@ def bench(
                 "finds where another number changed"
             )
         refs = resolve_all(engine, family, revs)
-        rows = [ProbeJob(case, ref) for case in cases for ref in refs]
-        benchmark = Benchmark(rows, rows[0])
+        benchmark = Benchmark([ProbeJob(case, ref) for case in cases for ref in refs])
         try:
             dispatch = "" if dispatch == "all" else dispatch
             benchmark.measure(engine, time or SECONDS, dispatch)

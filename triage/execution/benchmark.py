@@ -230,8 +230,7 @@ class Benchmark:
     """
 
     configurations: Sequence[ProbeJob] = field(metadata=UNPRINTED)
-    baseline: ProbeJob = field(metadata=UNPRINTED)
-    """The configuration that the others are compared with."""
+    """The first one is the baseline, with which the others are compared."""
     smallest_change: ClassVar[float] = 0.05
     series: list[Series] = field(default_factory=list, metadata=key("results"))
     stopped: bool = field(default=False, metadata=key("partial"))
@@ -247,9 +246,9 @@ class Benchmark:
         return Exit.OK
 
     @in_json
-    def baseline_(self) -> Series | None:
+    def baseline(self) -> Series | None:
         """The first times of the baseline, None before it is compiled."""
-        return next(iter(self.rows(self.baseline).values()), None)
+        return next(iter(self.rows(self.configurations[0]).values()), None)
 
     @in_json
     def confidence(self) -> float:
@@ -316,7 +315,7 @@ class Benchmark:
         return self
 
     def _measure_in_turn(self, engine: Engine, end: float) -> None:
-        base = self.rows(self.baseline)
+        base = self.rows(self.configurations[0])
         undecided = [row for row in self.series if row.program]
         with engine.progress.task("measure") as update:
             for samples_taken in measure_in_turn(undecided, end, _GRACE):

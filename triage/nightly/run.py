@@ -197,7 +197,7 @@ class NightRun:
             passes = result.passed and result.baseline.passed
             if passes and (case.benchmarks or case.run):
                 old, new = (ProbeJob(case, ref) for ref in self.refs)
-                benchmark = Benchmark((old, new), old)
+                benchmark = Benchmark((old, new))
                 benchmark.measure(self.engine, budget)
                 self._times += _time_changes(benchmark)
                 rows = list(benchmark.rows(new).values())

@@ -123,11 +123,12 @@ def benchmark_document(result: Benchmark) -> Document:
     then what the verdicts mean.
     """
     rows: TableRows = []
+    baseline = result.configurations[0]
     for series in sorted(result.series, key=lambda series: series.function):
         median = series.median
         verdict = Span("")
         program = series.program
-        if series.configuration == result.baseline:
+        if series.configuration == baseline:
             verdict = Span("baseline")
         elif series.change and series.verdict:
             text = f"{series.change} {series.verdict}"
@@ -149,7 +150,7 @@ def benchmark_document(result: Benchmark) -> Document:
         blocks.append(Span("Partial: the measurement was interrupted.", "warning"))
     least = f"{result.smallest_change:.0%}"
     legend = (
-        f"Ratios to {result.baseline.name} have {result.confidence:.1%} intervals; "
+        f"Ratios to {baseline.name} have {result.confidence:.1%} intervals; "
         f"slower or faster: the whole interval is more than {least} off."
     )
     return Document("Run times", [*blocks, Span(legend, "dim")])
