@@ -74,11 +74,9 @@ class Reader:
         if execution.ok:
             return None
         lines = execution.stderr.text.splitlines()
-        errors = [line.strip() for line in lines if "error:" in line]
+        errors = (line.strip() for line in lines if "error:" in line)
         first = execution.stderr.first_line or execution.ending_text(_LIMITS)
-        if errors:
-            return errors[0]
-        return first
+        return next(errors, first)
 
     def text_after_passes(self, text: str, options: tuple[str, ...] = ()) -> str | None:
         """Return a text in the custom syntax after the passes that `options` name; None
@@ -93,18 +91,20 @@ class Reader:
         """Return the generic form of a module, as the toolchain prints it; None if the
         module is not valid.
         """
-        if not self._has_bindings:
-            return self.text_after_passes(text, _GENERIC)
+        if self._has_bindings:
+            return self._generic_by_bindings(text)
+        return self.text_after_passes(text, _GENERIC)
+
+    @cached_property
+    def _has_bindings(self) -> bool:
+        return self._generic_by_bindings("module{}") is not None
+
+    def _generic_by_bindings(self, text: str) -> str | None:
         # a text that ends the process is not valid
         answer = self._python.ask(text.encode(), _ANSWER_SECONDS) or b"-"
         if answer.startswith(b"+"):
             return answer[1:].decode("utf-8", "replace")
         return None
-
-    @cached_property
-    def _has_bindings(self) -> bool:
-        answer = self._python.ask(b"module{}", _ANSWER_SECONDS) or b"-"
-        return answer.startswith(b"+")
 
     def close(self) -> None:
         """End the process with the Python bindings."""
