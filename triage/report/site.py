@@ -207,12 +207,12 @@ def _index_values(
         for verdict in night.summary.verdict
         if verdict.backend in backends
     ]
-    cases = {case.case: case for case in history.cases}
     slower = [
-        (cases[row.case], night, row)
+        (case, night, row)
         for night in nights
         for row in night.record.slower
-        if row.case in cases  # its track is shown
+        for case in history.cases
+        if case.case == row.case and night in history.tracks[case.track]
     ]
     flaky = [(case, case.flaky_changes()) for case in history.cases]
     states: dict[str, list[FailureLife]] = {"open": [], "known": [], "gone": []}
