@@ -284,8 +284,9 @@ class RunTest(CompileTest):
             return None
         if not self.is_interesting(start, in_full=True):
             del self.references[1:]  # they do not agree on the original
-        self._asks_workers = self.baseline.failure.family != "crash"
-        self._asks_workers = self._asks_workers and self.is_interesting(start)
+        if self.baseline.failure.family != "crash":
+            self._asks_workers = True
+            self._asks_workers = self.is_interesting(start)
         return start
 
     def is_interesting(

@@ -179,36 +179,21 @@ def cut(
     if block is None:
         return None
     operations = set(operations)
-    needed = set[Value]()
-    remaining = list[Operation]()
-    for operation in reversed(block.operations[:-1]):
-        # a constant, or the maker of a value that no argument can carry
-        is_taken_along = _follows_its_users(operation) or not all(
-            map(_is_crossable, operation.results)
-        )
-        is_read = not needed.isdisjoint(operation.results)
-        if operation in operations or (is_taken_along and is_read):
-            remaining.append(operation)
-            needed.update(free_values(operation))
-    remaining.reverse()
-    returned = [
+    kept = _with_what_they_need(block, operations)
+    read = dict.fromkeys(value for item in kept for value in free_values(item))
+    results = [
         value
-        for operation in remaining
+        for operation in kept
         if operation in operations
         for value in filter(_is_crossable, operation.results)
     ]
-    returned = [value for value in returned if value not in needed] or returned[-1:]
-    if not returned and all(operation.results for operation in remaining):
+    returned = [value for value in results if value not in read] or results[-1:]
+    if not returned and all(operation.results for operation in kept):
         return None
-    inside = {value for operation in remaining for value in operation.results}
-    outside = dict.fromkeys(
-        value
-        for operation in remaining
-        for value in free_values(operation)
-        if value not in inside
-    )
-    old = [value for value in block.arguments if value in outside]
-    arguments = list(dict.fromkeys([*old, *outside]))  # the old ones first
+    inside = {value for operation in kept for value in operation.results}
+    old = [value for value in block.arguments if value in read]
+    # the old ones first
+    arguments = [value for value in dict.fromkeys([*old, *read]) if value not in inside]
 
     module, new = program.copy_module()
     smaller: Operation = new[function]
@@ -219,11 +204,30 @@ def cut(
     for name in ("sym_visibility", "tied_operands"):
         smaller.inherent.pop(name, None)
     body.arguments = [new[value] for value in arguments]
-    body.operations = [*(new[operation] for operation in remaining), end]
+    body.operations = [*(new[operation] for operation in kept), end]
     end.operands = [new[value] for value in returned]
     retype_function(smaller)
     _keep_symbols_of(module, smaller)
     return replace(program, module=module)
+
+
+def _with_what_they_need(
+    block: Block, operations: Collection[Operation]
+) -> list[Operation]:
+    """Return operations with the constants that they read, and with the makers of
+    values that no argument can carry.
+    """
+    needed = set[Value]()
+    kept = list[Operation]()
+    for operation in reversed(block.operations[:-1]):
+        is_taken_along = _follows_its_users(operation) or not all(
+            map(_is_crossable, operation.results)
+        )
+        is_read = not needed.isdisjoint(operation.results)
+        if operation in operations or (is_taken_along and is_read):
+            kept.append(operation)
+            needed.update(free_values(operation))
+    return kept[::-1]
 
 
 def _keep_attributes(

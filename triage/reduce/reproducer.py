@@ -35,7 +35,6 @@ from triage.model.case import Case, Expectation, RunSpec
 from triage.model.content import read_bytes
 from triage.model.errors import BadInput
 from triage.model.outcome import Failed, Failure, NoAnswer, Passed, Probe
-from triage.model.revision import Revision
 from triage.recipes.run_values import split_value
 from triage.recipes.values import parse_version, why_unreadable
 from triage.reduce.problem import UnreadableError
@@ -162,7 +161,7 @@ def _standalone(
 ) -> StandaloneCompile:
     """Return how to compile, and if need be run, the reduced case without triage."""
     family = task.compiler
-    command = list[str]()
+    command: Sequence[str] = ()
     packages = _packages(bad, family.packaging)
     invocation = task.invocation
     if small.run and family.run:
@@ -242,7 +241,7 @@ def draft_of(reproducer: Reproducer) -> IssueDraft:
         ending=reproducer.ending,
         explanation=reproducer.failure.explanation,
         target=case.target,
-        sizes=None if reduction.sizes.after is None else reduction.sizes,
+        sizes=reduction.sizes,
         unit=reduction.unit,
     )
 
@@ -272,13 +271,6 @@ def portable_run(task: Task, run: RunSpec, files: dict[str, bytes]) -> RunSpec:
         inputs=copy_files(run.inputs, "input"),
         expected=copy_files(run.expected, "expected"),
     )
-
-
-def with_portable_name(revision: Revision) -> Revision:
-    """Return the revision with a name that means something on other machines."""
-    if revision.name.startswith("path:"):
-        return replace(revision, name=LOCAL)
-    return revision
 
 
 def without_paths(names: Mapping[Path, str], source: str) -> Clean:
@@ -314,7 +306,10 @@ def _clean_probe(probe: Probe, clean: Clean) -> Probe:
             outcome = replace(outcome, failure=cleaned)
         case NoAnswer(reason=reason):
             outcome = replace(outcome, reason=clean(reason))
-    return replace(probe, revision=with_portable_name(probe.revision), outcome=outcome)
+    revision = probe.revision
+    if revision.name.startswith("path:"):  # it means nothing on other machines
+        revision = replace(revision, name=LOCAL)
+    return replace(probe, revision=revision, outcome=outcome)
 
 
 def _kernel_function(case: Case) -> PythonFunction | None:

@@ -136,8 +136,8 @@ class IssueDraft:
     explanation: str = ""
     """What the failure class means."""
     target: Target | None = None
-    sizes: SizeChange | None = field(default=None, metadata=key("operations"))
-    """Sizes of the original and of this program; None if nothing was reduced."""
+    sizes: SizeChange = field(default=SizeChange(), metadata=key("operations"))
+    """Of the original and of this program, if it was reduced."""
     unit: str = "operation"
     """What `sizes` counts."""
 

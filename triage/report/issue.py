@@ -171,7 +171,7 @@ def issue_document(
         steps.insert(0, Heading(form.steps, 3))
     version = facts(_version_facts(cluster, new))
     blocks += [*steps, Heading(form.version, 3), version]
-    if draft and draft.sizes:
+    if draft and draft.sizes.after:
         original = Span(cluster.representative or "", "code")
         before = plural(draft.sizes.before or 0, draft.unit)
         sizes = f": {before} before, {draft.sizes.after} after."
