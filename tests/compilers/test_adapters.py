@@ -29,7 +29,7 @@ from triage.model.case import Case, Input, InputKind, RunSpec, Target
 from triage.model.outcome import Cause, NoAnswer
 from triage.model.revision import Capabilities, Revision, Toolchain
 from triage.processes.sealing import Seal
-from triage.recipes.run_values import file_value, read_value
+from triage.recipes.run_values import file_value, read_value, type_name
 
 DATA = ROOT / "tests" / "data" / "compilers"
 IREE = read_yaml(DATA / "iree.yaml")
@@ -150,8 +150,8 @@ def test_reproducers_and_the_worker_keep_every_type_exactly(
     off[0] = element.array[0]
     for way in element.ways:
         text = value(element, element.array, way, tmp_path, "argument")
-        given, read = eval(python_array(text), names), worker.read_array(text, "")
-        path = tmp_path / f"0.{worker.mlir_type(read)}.bin"
+        given, read = eval(python_array(text), names), worker.argument_of(text, None)
+        path = tmp_path / f"0.{type_name(read)}.bin"
         worker.write_result(path, read)
         for array in (given, read, read_value(file_value(path))):
             assert array.dtype == element.dtype
@@ -172,9 +172,10 @@ def test_the_worker_reads_values_as_recipes_write_them(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     np.save("a=b.npy", np.arange(3, dtype=np.int32))
-    text, element, elements = written
-    array = worker.read_array(text, element)
-    assert (array.tolist(), array.dtype) == (elements, worker.numpy_type(element))
+    text, name, elements = written
+    dtype = np.dtype(getattr(ml_dtypes, name, name))
+    array = worker.argument_of(text, dtype)
+    assert (array.tolist(), array.dtype) == (elements, dtype)
 
 
 @pytest.mark.parametrize("keys", XLA["scripts"])

@@ -18,8 +18,6 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from triage.model.content import cached_sha256
-
 if TYPE_CHECKING:
     import numpy as np
 
@@ -128,6 +126,8 @@ def with_file_digest(text: str) -> str:
     """Return a value with the SHA-256 of its file in place of the name. Raises OSError
     if the file cannot be read.
     """
+    from triage.model.content import cached_sha256  # workers run this file alone
+
     value = split_value(text)
     if value.file is None:
         return text

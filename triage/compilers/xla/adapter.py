@@ -50,13 +50,20 @@ from triage.model.errors import EnvironmentFailure
 from triage.model.outcome import Cause, NoAnswer
 from triage.model.revision import Capabilities, Toolchain
 from triage.processes.sealing import Seal
+from triage.recipes import run_values
 from triage.recipes.expectations import applied_flags
 from triage.recipes.recipe import RecipeFamily, RecipeStart
 from triage.recipes.run_keys import RunnableRecipe
 
 _DISABLE = "xla_disable_hlo_passes"
 _WORKER = Path(__file__).with_name("worker.py")
-_HLO_TEXT = Path(__file__).with_name("hlo_text.py")
+_FILES = (
+    _WORKER,
+    _WORKER.with_name("hlo_text.py"),
+    SCRIPT_WORKER,
+    Path(run_values.__file__),
+)
+"""The worker, and what it runs."""
 _ISOLATED_WORKER = ("-I", str(_WORKER))  # -I hides the user's own modules
 _PACKAGE = "lib/python3*/site-packages/jaxlib"
 _INPUTS = {
@@ -206,8 +213,7 @@ class Xla(Compiler):
         """Return the environment, its interpreter and the worker: results of another
         worker must not be used again.
         """
-        files = (_WORKER, _HLO_TEXT, SCRIPT_WORKER)
-        return environment_needs(program.parents[1], *files)
+        return environment_needs(program.parents[1], *_FILES)
 
     def describe(self, program: Path, seal: Seal) -> Description:
         answer = ask_compiler([str(program), *_ISOLATED_WORKER, "describe"], seal)

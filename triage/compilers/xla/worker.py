@@ -1,5 +1,5 @@
 """Compiles programs with the jaxlib of the interpreter that starts this script, and
-runs them; imports nothing of triage.
+runs them; imports nothing of triage, but runs some of its files.
 
     worker.py compile [--print-passes] [--name-pass] [--xla_OPTION...]
         PROGRAM -o OUTPUT
@@ -29,10 +29,11 @@ import sys
 import time
 import traceback
 from collections.abc import Callable
-from functools import lru_cache, partial
+from functools import cache, lru_cache, partial
 from importlib import import_module
 from itertools import count
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 # Lines of XLA's log.
@@ -45,10 +46,6 @@ _DUMP = re.compile(
     r"module_(\d+)\..*\.(\d{4})\.[^/]*?\.after_([^/]+)\.before_[^/]+\.txt"
 )
 _FLAG = re.compile(r"^\s*--(xla_\w+)=\S*\s+(\w+)", re.MULTILINE)
-# How names of element types begin in MLIR and HLO, and those of numpy.
-_KINDS = {"s": "int", "si": "int", "i": "int", "u": "uint", "ui": "uint"}
-_KINDS |= {"f": "float", "bf": "bfloat", "c": "complex", "cf": "complex"}
-_TRUTH = {"true": "1", "false": "0"}
 _M_PERTURB = -6  # an option of glibc's mallopt
 _SHORTEST, _FEWEST = 0.1, 3  # seconds and calls of a measurement
 _SMALL_PROGRAM = b"""func.func public @main(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
@@ -93,10 +90,23 @@ def compile_program(source: Path, output: Path, flags: list[str]) -> None:
     output.write_bytes(json.dumps(flags).encode() + b"\n" + program)
 
 
+def run_file(path: str, run_name: str = "") -> Any:
+    """Run a file of triage by its path, since a sealed program can list no folder, and
+    return what it defines.
+    """
+    file = Path(__file__).parents[2] / path
+    return SimpleNamespace(**runpy.run_path(str(file), run_name=run_name))
+
+
 def run_script_worker() -> None:
     """Do the work of the script next to this family, with the same arguments."""
-    script = Path(__file__).parents[1] / "script_worker.py"
-    runpy.run_path(str(script), run_name="__main__")
+    run_file("compilers/script_worker.py", "__main__")
+
+
+@cache
+def run_values() -> Any:
+    """Return what reads and names values, as recipes write them."""
+    return run_file("recipes/run_values.py")
 
 
 class EndedChild(NamedTuple):
@@ -179,9 +189,7 @@ def print_dumps(folder: Path) -> str:
     """Print the dumps of a module: of the one with the largest dump, if a script
     compiles several. Return the text of its last dump.
     """
-    # by its path, since a sealed program cannot list the folder
-    module_of_text = runpy.run_path(str(Path(__file__).with_name("hlo_text.py")))
-    generic_form: Callable[[str], str] = module_of_text["generic_form"]
+    hlo_text = run_file("compilers/xla/hlo_text.py")
     paths = sorted(folder.glob("*.txt"), key=lambda path: path.stat().st_size)
     dumps = list(filter(None, (_DUMP.fullmatch(path.name) for path in paths)))
     chosen = [dump for dump in dumps if dump[1] == dumps[-1][1]]
@@ -190,7 +198,7 @@ def print_dumps(folder: Path) -> str:
         name = dump[3]
         if name == "pipeline-start" and number > 0:  # it is repeated
             continue
-        text = generic_form((folder / dump[0]).read_text())
+        text = hlo_text.generic_form((folder / dump[0]).read_text())
         print_dump(name, name, text)
     return text
 
@@ -243,15 +251,15 @@ class Cpu:
         import numpy as np
 
         executable = self.compiled(program)
-        # the element types of the parameters, in HLO's words
-        text = executable.hlo_modules()[0].to_string()
-        layout = re.search(r"entry_computation_layout=\{\((.*?)\)->", text)
-        types = re.findall(r"(\w+)\[[\d,<=]*\]", layout[1] if layout else "")
-        if len(inputs) != len(types):
-            counts = f"{len(inputs)}, and the program takes {len(types)}"
+        proto = executable.hlo_modules()[0].as_serialized_hlo_module_proto()
+        xla: Any = import_module("jaxlib.xla_client")
+        parameters = xla.XlaComputation(proto).program_shape().parameter_shapes()
+        if len(inputs) != len(parameters):
+            counts = f"{len(inputs)}, and the program takes {len(parameters)}"
             sys.exit(f"error: the number of inputs is {counts}")
         arguments = [
-            self._put(read_array(*pair)) for pair in zip(inputs, types, strict=True)
+            self._put(argument_of(text, parameter.numpy_dtype()))
+            for text, parameter in zip(inputs, parameters, strict=True)
         ]
         return lambda: [np.asarray(array) for array in executable.execute(arguments)]
 
@@ -292,7 +300,7 @@ def answer_to(request: dict[str, Any], cpu: Cpu) -> dict[str, Any]:
             results = call()
             printed.append("\n".join(map(result_line, count(), results)))
             for index, result in enumerate(results):
-                name = f"{index}.{mlir_type(result)}.bin"
+                name = f"{index}.{run_values().type_name(result)}.bin"
                 write_result(Path(request["folder"], str(number), name), result)
     except (Exception, SystemExit):
         return {"stage": stage, "error": traceback.format_exc()}
@@ -321,18 +329,13 @@ def measured_calls(call: Callable[[], object]) -> list[dict[str, Any]]:
     return calls
 
 
-def mlir_type(array: Any) -> str:
-    """Return the shape and the element type of an array, such as `2x3xf32`."""
-    return "x".join([*map(str, array.shape), mlir_element(array.dtype)])
-
-
 def result_line(index: int, result: Any) -> str:
     """Return a result as `result[0]: 2x3xf32=1 2 3 4 5 6`, with at most eight
     numbers.
     """
     rest = " ..." if result.size > 8 else ""
     numbers = " ".join(map(str, result.ravel()[:8]))
-    return f"result[{index}]: {mlir_type(result)}={numbers}{rest}"
+    return f"result[{index}]: {run_values().type_name(result)}={numbers}{rest}"
 
 
 def write_result(path: Path, result: Any) -> None:
@@ -346,55 +349,18 @@ def write_result(path: Path, result: Any) -> None:
     elif result.dtype.isbuiltin == 1:
         np.save(path, result)
     else:
-        raise TypeError(f"a .npy file cannot hold {mlir_element(result.dtype)}")
+        raise TypeError(f"a .npy file cannot hold {result.dtype}")
 
 
-def read_array(text: str, element: str) -> Any:
-    """Return the array of a value such as `2x3xf32=1 2 3 4 5 6`, `4xbf16=@values.bin`,
-    `@values.npy` or `5`. `element` is the type of a value without a type.
+def argument_of(text: str, dtype: Any) -> Any:
+    """Return the array of a value such as `2x3xf32=1 2 3 4 5 6`, `4xbf16=@values.bin`
+    or `@values.npy`. A number without a type, such as `5`, gets `dtype`.
     """
-    import numpy as np
-
-    if text.startswith("@"):
-        return np.load(text[1:])
-    kind, _, content = text.partition("=")
-    *sizes, name = kind.split("x")
-    if not name[0].isalpha():  # it is a number
-        sizes = []
-        name = element
-        content = text
-    shape = [int(size) for size in sizes]
-    dtype = numpy_type(name)
-    if content.startswith("@"):
-        return np.fromfile(content[1:], dtype).reshape(shape)
-    words = [word for word in re.split(r"[\s,\[\]]+", content) if word] or ["0"]
-    numbers = np.array([_TRUTH.get(word, word) for word in words])
-    # numpy reads the numbers of its own types exactly
-    array = numbers.astype(dtype if dtype.kind in "iuc" else float).astype(dtype)
-    if array.size == 1:
-        return np.full(shape, array[0])
-    return array.reshape(shape)
-
-
-def numpy_type(element: str) -> Any:
-    """Return the type of numpy for an element type of MLIR or HLO."""
-    import numpy as np
-
-    if element in ("i1", "pred"):
-        return np.dtype(bool)
-    match = re.fullmatch(r"([a-z]+)(\d+)(\w*)", element.lower())
-    assert match, element
-    name = "_".join(filter(None, (_KINDS[match[1]] + match[2], match[3])))
-    return np.dtype(getattr(import_module("ml_dtypes"), name, name))
-
-
-def mlir_element(dtype: Any) -> str:
-    """Return the element type of MLIR for a type of numpy: `f32` for `float32`."""
-    match = re.fullmatch(r"([a-z]+)(\d+)_?(\w*)", str(dtype))
-    if match is None:
-        return "i1"
-    names = {name: short for short, name in _KINDS.items()}
-    return f"{names[match[1]]}{match[2]}{match[3].upper()}"
+    values = run_values()
+    array = values.read_value(text)
+    if array is None:
+        sys.exit(f"error: the value {text} cannot be read")
+    return array.astype(dtype) if values.is_scalar(text) else array
 
 
 def describe() -> None:
