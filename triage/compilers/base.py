@@ -12,8 +12,7 @@ from enum import StrEnum
 from functools import cached_property
 from inspect import getfile
 from pathlib import Path
-from pkgutil import resolve_name
-from typing import TYPE_CHECKING, Annotated, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any
 
 from triage.compilers.interpreters import base_interpreter, editable_sources
 from triage.compilers.invocation import Invocation, IrPrinter, MlirTools, Runner
@@ -259,28 +258,6 @@ class LintedCase:
     """Sentences about what was not checked."""
 
 
-P = TypeVar("P")
-
-
-class Part(Generic[P]):
-    """An optional part of a family. Its module is imported when the part is first used,
-    because most compiles need none.
-    """
-
-    def __init__(self, path: str) -> None:
-        """`path` is `module:Class`, in the package of the family."""
-        self.path = path
-
-    def __set_name__(self, owner: type, name: str) -> None:
-        self.name = name
-
-    def __get__(self, family: object, owner: type) -> P:
-        package, _, _ = owner.__module__.rpartition(".")
-        part: P = resolve_name(f"{package}.{self.path}")()
-        vars(family)[self.name] = part
-        return part
-
-
 class Compiler(ABC):
     """One compiler family. A minimal family sets `name` and `folders` and implements
     the abstract methods.
@@ -309,17 +286,23 @@ class Compiler(ABC):
     that prints the program. If empty, this program's own Python runs it.
     """
 
-    # The optional parts, see `Part`.
+    # The optional parts.
     passes: IrPrinter | None = None
     """Prints IR: `attribute` and the names of passes that fail."""
     run: Runner | None = None
     """Runs compiled programs: the stages `run` and `compare`."""
     kernels: IreeKernels | None = None
     """Counts kernels and measures each alone: `bench --dispatch`."""
-    lint: IreeLinter | None = None
-    """Checks programs before they are compiled: `lint`."""
-    recipe_starter: RecipeStarter | None = None
-    """Makes recipes from programs, command lines and issues: `recipe new`."""
+
+    @property
+    def lint(self) -> IreeLinter | None:
+        """Checks programs before they are compiled: `lint`."""
+        return None
+
+    @property
+    def recipe_starter(self) -> RecipeStarter | None:
+        """Makes recipes from programs, command lines and issues: `recipe new`."""
+        return None
 
     def standalone(self, task: StandaloneCompile) -> StandaloneCall:
         """Return how a reproducer repeats a compile without triage."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Sequence
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,7 +15,6 @@ from triage.compilers.base import (
     Compiler,
     Description,
     Needs,
-    Part,
     pep440,
 )
 from triage.compilers.interpreters import is_script
@@ -261,8 +260,18 @@ class Iree(Compiler):
     )
     run = IreeRunner()
     kernels = IreeKernels()
-    lint: Part[IreeLinter] = Part("lint:IreeLinter")
-    recipe_starter: Part[RecipeStarter] = Part("command_line:IreeRecipes")
+
+    @cached_property
+    def lint(self) -> IreeLinter:
+        from triage.compilers.iree.lint import IreeLinter  # few commands need it
+
+        return IreeLinter()
+
+    @cached_property
+    def recipe_starter(self) -> RecipeStarter:
+        from triage.compilers.iree.command_line import IreeRecipes
+
+        return IreeRecipes()
 
     def mlir_tools(self, toolchain: Toolchain) -> MlirTools | None:
         """Return those next to the compiler; a build tree may hold the compiler

@@ -8,6 +8,7 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,7 +20,6 @@ from triage.compilers.base import (
     KernelSpec,
     Needs,
     Packaging,
-    Part,
     Wheel,
     kernel_of,
     pep440,
@@ -149,7 +149,11 @@ class Triton(Compiler):
         "`triton/_C/libtriton.so`"
     )
 
-    recipe_starter: Part[RecipeStarter] = Part("kernel_recipe:TritonRecipes")
+    @cached_property
+    def recipe_starter(self) -> RecipeStarter:
+        from triage.compilers.triton.kernel_recipe import TritonRecipes  # few need it
+
+        return TritonRecipes()
 
     def why_unsupported(self, version: str) -> str | None:
         if Version(version) < _FIRST:
