@@ -18,7 +18,6 @@ from triage.compilers.iree.suite_files import (
     GoldenNumber,
     ModelArguments,
     ModelTest,
-    ModelWeights,
     OnnxConfig,
     OperationsConfig,
     RandomTensor,
@@ -80,20 +79,15 @@ class IreeSuites:
         stems = Counter(path.stem for path in configs)
         cases: list[Case] = []
         for path in configs:
+            paths = sorted(path.rglob("*.json")) if path.is_dir() else [path]
+            files = list(map(suite.other_file, paths))
+            tests = list(filter(_is_model_test, files))
+            cases += [case for file in tests for case in _model_test(file)]
+            if tests:
+                continue
             if path.is_dir():
-                files = [
-                    suite.other_file(file) for file in sorted(path.rglob("*.json"))
-                ]
-                tests = [file for file in files if _is_model_test(file)]
-                if not tests:
-                    text = "no JSON file below it is a test of a model"
-                    raise BadInput(f"{path}: {text}")
-                cases += [case for file in tests for case in _model_test(file)]
-                continue
-            file = suite.other_file(path)
-            if _is_model_test(file):
-                cases += _model_test(file)
-                continue
+                raise BadInput(f"{path}: no JSON file below it is a test of a model")
+            [file] = files
             listed = _operations(file)
             if "tests_and_expected_outcomes" in file.keys:
                 listed = _onnx_models(file)
@@ -306,10 +300,14 @@ def _model_test(file: SuiteFile) -> Iterator[Case]:
         kind = "benchmark"
         models = [_quality_test(file, name) for name in names]
     programs = [_program(model) for model in models]
-    if test.type:
-        weights = [_weights(file, entry) for entry in test.weights]
-    else:
-        weights = [(_SCOPE, _real_weights(model)) for model in models]
+    weights = []
+    for entry in test.weights:
+        module = _module(file, entry.module) if entry.module else file
+        weights.append((entry.scope, _weights(module, entry.url, entry.seed)))
+    if not test.type:
+        for model in models:
+            url = model.read(ModelTest).real_weights
+            weights.append((_SCOPE, _weights(model, url, None)))
     pipeline = test.pipeline_mlir
     if test.mlir_file_name is not None:
         pipeline = str(file.file_below(test.mlir_file_name))
@@ -405,21 +403,12 @@ def _program(file: SuiteFile) -> Library:
     return file.program(model.mlir, [*flags, *machine.flags])
 
 
-def _weights(file: SuiteFile, entry: ModelWeights) -> tuple[str, Path]:
-    if entry.type == "url":
-        return entry.scope, file.locate(entry.url)
-    return entry.scope, _random_weights(_module(file, entry.module), entry.seed)
-
-
-def _real_weights(file: SuiteFile) -> Path:
-    """Return the weights of a quality test; zeros without real ones."""
-    model = file.read(ModelTest)
-    if model.real_weights is None:
-        return _random_weights(file, None)
-    return file.locate(model.real_weights)
-
-
-def _random_weights(file: SuiteFile, seed: int | None) -> Path:
+def _weights(file: SuiteFile, url: str, seed: int | None) -> Path:
+    """Return the weights at an address. Without one, return random weights of the
+    program in a file, or zeros without a seed.
+    """
+    if url:
+        return file.locate(url)
     program = _program(file)
     path = program.input.path
     weights = RandomWeights(path, seed)

@@ -152,7 +152,7 @@ class ModelTest(SuiteForm):
     module: Texts = ()
     modules: Texts = ()
     weights: tuple[ModelWeights, ...] = ()
-    real_weights: Text | None = None
+    real_weights: Text = ""
     tuner_file: dict[str, Text] = field(default_factory=dict)
     inputs: Values = ()
     outputs: Values = ()
