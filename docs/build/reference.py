@@ -136,11 +136,11 @@ def lint_page() -> str:
         linter for family in Families().values() if (linter := family.lint) is not None
     )
     rows = "".join(
-        f"| `{rule.name}` | {rule.severity} | {rule.summary} |\n"
+        f"| `{rule}` | {' '.join(summary.split())} |\n"
         for linter in linters
-        for rule in linter.rules
+        for rule, summary in linter.rules.items()
     )
-    return f"# Lint rules\n\nThe severity is the worst that a rule reports.\n\n| rule | severity | finds |\n|---|---|---|\n{rows}"
+    return f"# Lint rules\n\n| rule | finds |\n|---|---|\n{rows}"
 
 
 def exit_codes_page() -> str:

@@ -26,7 +26,7 @@ from triage.model.fields import (
     fits,
     in_json,
 )
-from triage.model.outcome import NoAnswer
+from triage.model.outcome import Cause, NoAnswer
 from triage.model.revision import Capabilities, FamilyRef, Toolchain
 from triage.processes.sealing import Seal
 from triage.recipes.recipe import RecipeFamily
@@ -59,12 +59,20 @@ class Description:
     """What an installed compiler reports about itself."""
 
     version: str | None
-    """PEP 440."""
+    """In its own spelling."""
     commit: str | None
     """Full SHA."""
     date: str | None
     """`YYYY-MM-DD`."""
     capabilities: Capabilities
+
+    @property
+    def pep440(self) -> str | None:
+        """The version in the spelling of PEP 440, if it is one."""
+        version = parse_version(self.version)
+        if version:
+            return str(version)
+        return None
 
 
 SCRIPT_WORKER = Path(__file__).with_name("script_worker.py")
@@ -77,14 +85,6 @@ def script_options(case: Case, *options: str) -> tuple[str, ...]:
     if case.run:
         return ("script", *options)
     return ("script", "--once", *options)
-
-
-def pep440(text: str | None) -> str | None:
-    """Return a version in the spelling of PEP 440, or None if the text is not one."""
-    version = parse_version(text)
-    if version:
-        return str(version)
-    return None
 
 
 @dataclass(frozen=True)
@@ -190,17 +190,6 @@ class Severity(StrEnum):
     ERROR = "error"
     WARNING = "warning"
     ADVICE = "advice"
-
-
-@dataclass(frozen=True)
-class LintRule:
-    """One check of a program."""
-
-    name: str
-    severity: Severity
-    """The worst that the rule reports."""
-    summary: str
-    """What it looks for, in one sentence."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -385,9 +374,18 @@ class Compiler(ABC):
         Raises EnvironmentFailure if it does not run.
         """
 
-    @abstractmethod
     def invocation(self, case: Case, toolchain: Toolchain) -> Invocation | NoAnswer:
         """Return the command line for a case on this version, or why there is none."""
+        backend = case.target.backend
+        backends = toolchain.capabilities.backends
+        if backends and backend not in backends:
+            has = f"no backend {backend} (it has {', '.join(sorted(backends))})"
+            return NoAnswer(Cause.TARGET, f"{toolchain.revision.name} has {has}")
+        return self.command_line(case, toolchain)
+
+    @abstractmethod
+    def command_line(self, case: Case, toolchain: Toolchain) -> Invocation | NoAnswer:
+        """Return the command line for a case whose backend this version has."""
 
     def needs(self, root: Path, program: Path) -> Needs:
         """Return what a compile reads besides its input, of the toolchain in the folder

@@ -13,7 +13,7 @@ from typing import Any
 
 from triage.model.case import Case, RunSpec
 from triage.model.errors import EnvironmentFailure
-from triage.model.execution import Ending, Execution, is_number, utf8
+from triage.model.execution import Execution, is_number, utf8
 from triage.model.outcome import NoAnswer
 from triage.model.revision import Toolchain
 from triage.processes.process import run, unlimited
@@ -97,15 +97,13 @@ def flag_name(text: str) -> str:
 
 
 def ask_compiler(argv: Sequence[str], seal: Seal) -> Execution:
-    """Run a command that asks a compiler about itself. Answers are stored, so it raises
-    EnvironmentFailure if the command does not start, takes longer than a minute, or is
-    killed.
+    """Run a command that asks a compiler about itself. Raises EnvironmentFailure if it
+    fails, does not start or takes longer than a minute.
     """
     answer = run(argv, unlimited(_TIMEOUT), seal=seal, kept_bytes=_LARGEST_ANSWER)
-    if answer.ending in (Ending.NOT_STARTED, Ending.TIMED_OUT, Ending.SIGNALLED):
-        raise EnvironmentFailure(
-            f"{' '.join(argv)} does not run: {answer.stderr.last_line or answer.ending}"
-        )
+    if not answer.ok:
+        ended = f"{answer.ending} {answer.status}: {answer.stderr.last_line}"
+        raise EnvironmentFailure(f"{' '.join(argv)} fails: {ended}")
     return answer
 
 

@@ -353,7 +353,7 @@ class ToolchainRegistry:
         # The day of the commit is better than that of the upload, which differs between
         # indexes and which some omit. A build may report another commit.
         revision = ref.revision
-        version = description.version
+        version = description.pep440
         commit = revision.commit or description.commit
         day = revision.date or description.date
         if ref.release:

@@ -12,12 +12,10 @@ from triage.compilers.base import (
     Environment,
     Needs,
     environment_needs,
-    pep440,
 )
 from triage.compilers.invocation import Invocation, ask_compiler, flag_name
 from triage.compilers.invocation import WorkerRunner
 from triage.model.case import Case, InputKind
-from triage.model.errors import EnvironmentFailure
 from triage.model.outcome import Cause, NoAnswer
 from triage.model.revision import Capabilities, Toolchain
 from triage.processes.sealing import Seal
@@ -61,19 +59,13 @@ class OnnxRuntime(Compiler):
 
     def describe(self, program: Path, seal: Seal) -> Description:
         answer = ask_compiler([str(program), *_ISOLATED, "describe"], seal)
-        if not answer.ok:
-            problem = f"{program} has no ONNX Runtime: {answer.stderr.last_line}"
-            raise EnvironmentFailure(problem)
-        version = pep440(answer.stdout.text.strip())
+        version = answer.stdout.text.strip()
         known = Capabilities(frozenset({"cpu"}), flags=_FLAGS)
         return Description(version, None, None, known)
 
-    def invocation(self, case: Case, toolchain: Toolchain) -> Invocation | NoAnswer:
+    def command_line(self, case: Case, toolchain: Toolchain) -> Invocation | NoAnswer:
         version, python = toolchain.version, str(toolchain.program)
         flags = applied_flags(case, version)
-        if case.target.backend != "cpu":
-            problem = f"there is no backend {case.target.backend}, only cpu"
-            return NoAnswer(Cause.TARGET, problem)
         unknown = [flag for flag in flags if flag_name(flag) not in _FLAGS]
         if unknown:
             return NoAnswer(Cause.FLAG, f"there is no flag {unknown[0]}")

@@ -21,7 +21,6 @@ from triage.compilers.base import (
     Needs,
     Packaging,
     environment_needs,
-    pep440,
     script_options,
 )
 from triage.compilers.interpreters import installs_of
@@ -286,7 +285,7 @@ class Command(Compiler):
         elif self.distribution and root is not None:
             installs = installs_of(self.distribution, _site_packages(root))
             version, _ = next(installs, (None, root))
-        return Description(pep440(version), None, None, Capabilities())
+        return Description(version, None, None, Capabilities())
 
     def standalone(self, task: StandaloneCompile) -> StandaloneCall:
         """Return the recipe's own command line."""
@@ -305,7 +304,7 @@ class Command(Compiler):
     def runs_script(self, case: Case) -> bool:
         return isinstance(case.spec, CommandSpec) and not case.spec.command
 
-    def invocation(self, case: Case, toolchain: Toolchain) -> Invocation | NoAnswer:
+    def command_line(self, case: Case, toolchain: Toolchain) -> Invocation | NoAnswer:
         spec = case.spec
         if not isinstance(spec, CommandSpec):
             return NoAnswer(Cause.RECIPE, f"the recipe of {case.name} has no command")

@@ -15,7 +15,6 @@ from triage.compilers.base import (
     Compiler,
     Description,
     Needs,
-    pep440,
 )
 from triage.compilers.interpreters import is_script
 from triage.compilers.invocation import (
@@ -324,7 +323,7 @@ class Iree(Compiler):
     def describe(self, program: Path, seal: Seal) -> Description:
         queries = ("--version", "--help-hidden", "--iree-hal-list-target-backends")
         version_text, help_text, backends = [
-            _output_of(program, seal, query) for query in queries
+            ask_compiler([str(program), query], seal).stdout.text for query in queries
         ]
         match = _VERSION.search(version_text)
         if match is None or "--iree-hal-target-backends" not in help_text:
@@ -337,7 +336,7 @@ class Iree(Compiler):
             for option, values in _CHOICE.findall(help_text)
         }
         return Description(
-            version=pep440(version),
+            version=version,
             commit=commit,
             date="-".join(day.groups()) if day else None,
             capabilities=Capabilities(
@@ -349,17 +348,12 @@ class Iree(Compiler):
             ),
         )
 
-    def invocation(self, case: Case, toolchain: Toolchain) -> Invocation | NoAnswer:
+    def command_line(self, case: Case, toolchain: Toolchain) -> Invocation | NoAnswer:
         capabilities = toolchain.capabilities
-        name = toolchain.revision.name
-        backend = case.target.backend
         phase = case.phase
-        if backend not in capabilities.backends:
-            has = ", ".join(sorted(capabilities.backends))
-            text = f"{name} has no backend {backend} (it has {has})"
-            return NoAnswer(Cause.TARGET, text)
         if phase is not None and phase not in capabilities.phases:
-            return NoAnswer(Cause.FLAG, f"{name} has no phase {phase}")
+            text = f"{toolchain.revision.name} has no phase {phase}"
+            return NoAnswer(Cause.FLAG, text)
         flags = applied_flags(case, toolchain.version)
         options = target_flags(case.target, capabilities.flags, flags)
         if isinstance(options, NoAnswer):
@@ -378,16 +372,3 @@ def _first_file(root: Path, patterns: Sequence[str]) -> Path | None:
     if root.is_file():
         paths = [root]
     return next((path.absolute() for path in paths if path.is_file()), None)
-
-
-def _output_of(program: Path, seal: Seal, option: str) -> str:
-    """Return what a program prints. Raises EnvironmentFailure if it does not run or
-    fails.
-    """
-    answer = ask_compiler([str(program), option], seal)
-    if not answer.ok:
-        printed = answer.stderr.last_line or "nothing printed"
-        raise EnvironmentFailure(
-            f"{program} {option} ended with {answer.status}: {printed}"
-        )
-    return answer.stdout.text

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
-from triage.compilers.base import LintedCase, LintFinding, LintRule, Severity
+from triage.compilers.base import LintedCase, LintFinding, Severity
 from triage.compilers.iree.lint_program import (
     LOAD,
     PASSES_ON,
@@ -37,11 +37,9 @@ _UPDATES = {
 }
 _GROWING = {"scf.for", "scf.while", *PASSES_ON, STORE, *_UPDATES}
 _LIMIT = "iree-stream-affinity-solver-max-iterations"
-_SOLVER = LintRule(
-    "solver-iterations",
-    Severity.ERROR,
-    "The affinity solver needs more iterations than its limit. With --toolchain, the "
-    "smallest sufficient limit is measured.",
+_SOLVER = (
+    "The affinity solver needs more iterations than its limit (error). With "
+    "--toolchain, the smallest sufficient limit is measured."
 )
 
 Messages = Iterator[tuple[Severity, str, SourcePosition | None]]
@@ -58,7 +56,9 @@ def _declaring_flags(program: LintProgram) -> tuple[str, ...]:
 
 
 def undeclared_devices(program: LintProgram) -> Messages:
-    """A device that the program uses but nothing declares."""
+    """A device that the program uses but nothing declares (error; warning if nothing
+    declares any).
+    """
     flags = [flag for flag in _declaring_flags(program) if flag not in program.options]
     hint = f"; add `{' '.join(flags)}`" if flags else ""
     missing = [device for device in program.devices if device.declared is None]
@@ -73,7 +73,9 @@ def undeclared_devices(program: LintProgram) -> Messages:
 
 
 def missing_affinities(program: LintProgram) -> Messages:
-    """An argument or result without an affinity in a function where others have one."""
+    """An argument or result without an affinity in a function where others have one
+    (warning; advice if it is used on the first device only).
+    """
     first = program.first_device
     device_of = program.device_of_value
     devices_using: dict[Value, set[str]] = {}
@@ -104,7 +106,7 @@ def missing_affinities(program: LintProgram) -> Messages:
 
 def mixed_devices(program: LintProgram) -> Messages:
     """Operands on different devices, or a result on the wrong device, without a
-    transfer.
+    transfer (warning).
     """
     device_of = program.device_of_value
     for operation in program.operations:
@@ -132,7 +134,7 @@ def _device_names(devices: Collection[str]) -> str:
 
 
 def long_chains(program: LintProgram) -> Messages:
-    """More than 32 in-place operations in a row."""
+    """More than 32 in-place operations in a row (advice)."""
     length, end = _longest_chain(program)
     # advice: the shape of a program does not determine the number of iterations
     if length > _MAX_CHAIN:
@@ -178,14 +180,11 @@ def _value_changes(operation: Operation) -> Iterator[tuple[Value | str, Value | 
         yield from ((source, target) for target in operation.results)
 
 
-CHECKS: Mapping[LintRule, Callable[[LintProgram], Messages]] = {
-    LintRule(name, severity, check.__doc__ or ""): check
-    for name, severity, check in (
-        ("undeclared-device", Severity.ERROR, undeclared_devices),
-        ("missing-affinity", Severity.WARNING, missing_affinities),
-        ("mixed-devices", Severity.WARNING, mixed_devices),
-        ("long-chain", Severity.ADVICE, long_chains),
-    )
+CHECKS: Mapping[str, Callable[[LintProgram], Messages]] = {
+    "undeclared-device": undeclared_devices,
+    "missing-affinity": missing_affinities,
+    "mixed-devices": mixed_devices,
+    "long-chain": long_chains,
 }
 """The check of each rule, in documentation order."""
 
@@ -193,7 +192,7 @@ CHECKS: Mapping[LintRule, Callable[[LintProgram], Messages]] = {
 def apply_rules(program: LintProgram) -> tuple[LintFinding, ...]:
     """Apply all rules to a program."""
     return tuple(
-        LintFinding(rule.name, severity, text, position=position)
+        LintFinding(rule, severity, text, position=position)
         for rule, check in CHECKS.items()
         for severity, text, position in check(program)
     )
@@ -244,7 +243,11 @@ def _function_chart(
 class IreeLinter:
     """Checks programs before they are compiled."""
 
-    rules: Sequence[LintRule] = (*CHECKS, _SOLVER)
+    rules: Mapping[str, str] = {
+        **{rule: check.__doc__ or "" for rule, check in CHECKS.items()},
+        "solver-iterations": _SOLVER,
+    }
+    """Rule -> what it looks for."""
     solver_phase = "stream"
     """The first phase that ends after the affinity solver."""
     # Other solvers of this phase have fixed limits.

@@ -22,7 +22,6 @@ from triage.compilers.base import (
     Packaging,
     Wheel,
     kernel_of,
-    pep440,
 )
 from triage.compilers.interpreters import Version as PythonVersion
 from triage.compilers.interpreters import base_interpreter, interpreter
@@ -202,9 +201,7 @@ class Triton(Compiler):
             phases=_PHASES,
             stack_printer_address=stack_printer_address(program),
         )
-        return Description(
-            pep440(version), commit[1] if commit else None, None, capabilities
-        )
+        return Description(version, commit[1] if commit else None, None, capabilities)
 
     def standalone(self, task: StandaloneCompile) -> StandaloneCall:
         """Return a script that compiles the kernel."""
@@ -214,8 +211,7 @@ class Triton(Compiler):
             return replace(call, packages=(*call.packages, "setuptools"))
         return call
 
-    def invocation(self, case: Case, toolchain: Toolchain) -> Invocation | NoAnswer:
-        name = toolchain.revision.name
+    def command_line(self, case: Case, toolchain: Toolchain) -> Invocation | NoAnswer:
         program = toolchain.program
         python = _interpreter_of(program)
         packages = str(program.parents[2])
@@ -223,15 +219,12 @@ class Triton(Compiler):
             reason = f"nothing in {toolchain.root} names the Python of its Triton"
             version = _python_version(program)
             if version:
-                needed = f"{name} needs Python {version[0]}.{version[1]}"
+                needed = (
+                    f"{toolchain.revision.name} needs Python {version[0]}.{version[1]}"
+                )
                 reason = f"{needed}, and none is installed here"
             return NoAnswer(Cause.TOOLCHAIN, reason)
         target = case.target
-        backends = toolchain.capabilities.backends
-        if target.backend not in backends:
-            names = ", ".join(sorted(backends))
-            reason = f"{name} has no backend {target.backend} (it has {names})"
-            return NoAnswer(Cause.TARGET, reason)
         chip = chip_of(target.backend, target.chip or "")
         if chip is None:
             reason = f"{target.chip!r} is not a chip of {target.backend}"

@@ -21,7 +21,6 @@ from triage.compilers.base import (
     Needs,
     Packaging,
     environment_needs,
-    pep440,
     script_options,
 )
 from triage.compilers.invocation import (
@@ -46,8 +45,6 @@ from triage.compilers.repro_script import (
     script_call,
 )
 from triage.model.case import Case, InputKind, Target
-from triage.model.errors import EnvironmentFailure
-from triage.model.outcome import Cause, NoAnswer
 from triage.model.revision import Capabilities, Toolchain
 from triage.processes.sealing import Seal
 from triage.recipes import run_values
@@ -217,14 +214,9 @@ class Xla(Compiler):
 
     def describe(self, program: Path, seal: Seal) -> Description:
         answer = ask_compiler([str(program), *_ISOLATED_WORKER, "describe"], seal)
-        try:
-            description = json.loads(answer.stdout.text)
-            options = dict(description["options"])
-            passes = tuple(description["passes"])
-        except (ValueError, LookupError, TypeError) as error:
-            raise EnvironmentFailure(
-                f"{program} has no jaxlib that compiles: {answer.stderr.last_line}"
-            ) from error
+        description = json.loads(answer.stdout.text)
+        options = dict(description["options"])
+        passes = tuple(description["passes"])
         switches = frozenset(name for name, kind in options.items() if kind == "bool")
         choices = {_DISABLE: passes} if _DISABLE in options else {}
         capabilities = Capabilities(
@@ -234,7 +226,7 @@ class Xla(Compiler):
             choices=choices,
         )
         return Description(
-            pep440(description["version"]), description["commit"], None, capabilities
+            description["version"], description["commit"], None, capabilities
         )
 
     def standalone(self, task: StandaloneCompile) -> StandaloneCall:
@@ -258,19 +250,12 @@ class Xla(Compiler):
         source = case.input
         return source.kind is InputKind.OTHER and source.path.suffix == ".py"
 
-    def invocation(self, case: Case, toolchain: Toolchain) -> Invocation | NoAnswer:
-        name = toolchain.revision.name
-        flags = applied_flags(case, toolchain.version)
-        if case.target.backend != "cpu":
-            asked = f"the recipe asks for {case.target.backend}"
-            return NoAnswer(
-                Cause.TARGET, f"{name} compiles for the cpu here, and {asked}"
-            )
+    def command_line(self, case: Case, toolchain: Toolchain) -> Invocation:
         work: tuple[str, ...] = ("compile",)
         if self.runs_script(case):
             work = script_options(case, "--flags-in=XLA_FLAGS")
         return Invocation(
-            (*work, *flags),
+            (*work, *applied_flags(case, toolchain.version)),
             env={"JAX_PLATFORMS": "cpu"},
             launcher=(str(toolchain.program), *_ISOLATED_WORKER),
         )
