@@ -10,14 +10,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from triage.compilers.invocation import flag_name
 from triage.compilers.iree.targets import (
-    BACKENDS,
-    CHIP_FLAGS,
     IREE,
     SELECTING,
     TARGET_BACKENDS,
-    named_targets,
+    chip_flag,
+    named_target,
     selecting_flags,
 )
 from triage.compilers.pasted_text import (
@@ -162,26 +160,20 @@ def _start_of_call(
     phase = next((name for name in IREE.phases if f"{_PHASE}{name}" in flags), None)
     if phase:
         flags.remove(f"{_PHASE}{phase}")
-    named, _ = named_targets(flags)
-    # a GPU comes first: versions spell its chip differently
-    named.sort(key=lambda name: (name not in ("rocm", "cuda"), name not in BACKENDS))
-    chosen = IREE.aliases.get(backend or "", backend) or next(iter(named), None)
+    target = named_target(flags, IREE.aliases.get(backend or "", backend))
     assumed = []
-    if chosen is None and phase in _EARLY:
-        chosen = _DEFAULT_BACKEND
-        assumed = [chosen]
-    if chosen is None:
+    if target is None and phase in _EARLY:
+        target = Target(_DEFAULT_BACKEND)
+        assumed = [_DEFAULT_BACKEND]
+    if target is None:
         raise BadInput(
             "the command line names no backend and no device; name the backend with "
             "--backend"
         )
-    chips = [flag for flag in flags if CHIP_FLAGS.get(flag_name(flag)) == chosen]
-    target = Target(chosen)
-    if len(chips) == 1:
-        target = Target(chosen, chips[0].partition("=")[2])
-        flags.remove(chips[0])
-    selecting = {flag for flag in flags if flag.startswith(SELECTING)}
     # the recipe's target replaces these
+    if target.chip:
+        flags = [flag for flag in flags if not chip_flag(flag, target.backend)]
+    selecting = {flag for flag in flags if flag.startswith(SELECTING)}
     if selecting == set(selecting_flags(target)):
         flags = [flag for flag in flags if flag not in selecting]
     return RecipeStart(IREE.name, path, target, flags, phase, assumed=assumed)

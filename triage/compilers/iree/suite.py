@@ -25,7 +25,7 @@ from triage.compilers.iree.suite_files import (
     SuiteFile,
     TorchTest,
 )
-from triage.compilers.iree.targets import IREE, target_of
+from triage.compilers.iree.targets import IREE, named_target
 from triage.model.case import Case, Expectation, Flag, Library, RunSpec, Target
 from triage.model.errors import BadFiles, BadInput, Problem
 from triage.model.execution import Limits, Stage
@@ -52,6 +52,7 @@ _FAILING = {
     "expected_compile_failures": (Stage.COMPILE,),
     "expected_run_failures": _RUN_FAILS,
 }
+_CPU = Target("llvm-cpu")  # a chip such as `host` says nothing
 _SCOPE = "model"  # of the weights of every model of sharktank
 _LIBRARY = "--iree-codegen-transform-dialect-library="
 
@@ -148,7 +149,9 @@ def _case(
         limits: Of the compile.
         thresholds: The largest accepted values of metrics; None for no limit.
     """
-    backend, chip = target_of([flag.text for flag in program.flags])
+    target = named_target([flag.text for flag in program.flags])
+    if target is None or target.backend == _CPU.backend:
+        target = _CPU
     benchmarks: tuple[RunSpec, ...] = ()
     if run and run.measured:
         flags = [flag for flag in run.flags if not flag.startswith("--benchmark_")]
@@ -160,7 +163,7 @@ def _case(
         compiler=IREE.name,
         source=file.path,
         input=program.input,
-        target=Target(backend or "llvm-cpu", chip),
+        target=target,
         flags=program.flags,
         limits=limits,
         artifacts=program.artifacts,
@@ -179,7 +182,7 @@ def _operations(file: SuiteFile) -> Iterator[Case]:
         raise BadInput(f"{folder}: no {_VALUES} or {_TORCH_VALUES} below it")
     config = file.read(OperationsConfig)
     compiler_flags = tuple(map(Flag, config.iree_compile_flags))
-    backend, _ = target_of(config.iree_compile_flags)
+    target = named_target(config.iree_compile_flags)
     run_of_all = file.complete(RunSpec(flags=config.iree_run_module_flags))
     for name, values in tests:
         if name in config.skip_compile_tests:
@@ -188,7 +191,7 @@ def _operations(file: SuiteFile) -> Iterator[Case]:
         run, golden = joined_runs(run_of_all, run), 0.0
         if run.measured:
             golden = config.golden_times_ms.get(name, 0.0)
-            if backend in (None, "llvm-cpu"):
+            if target is None or target.backend == _CPU.backend:
                 # where the runtime runs a program when nothing is said
                 run = replace(run, device="local-task")
         lists = [key for key in _FAILING if name in getattr(config, key)]

@@ -105,37 +105,42 @@ def driver_of(backend: str | None) -> str:
     return BACKENDS.get(backend or "", Backend()).driver or "local"
 
 
-def named_targets(options: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Return the backends that a command line names or implies, and the chips of
-    GPUs.
+def named_target(options: Sequence[str], backend: str | None = None) -> Target | None:
+    """Return the target that a command line compiles for: `backend`, or else one that
+    it names or implies, and its chip if it names exactly one. None if it names no
+    backend.
     """
+    backends = [backend] if backend else _backends_in(options)
+    if not backends:
+        return None
+    # a GPU comes first: versions spell its chip differently
+    backends.sort(key=lambda name: (name not in ("rocm", "cuda"), name not in BACKENDS))
+    chosen = backends[0]
+    chips = {
+        option.partition("=")[2] for option in options if chip_flag(option, chosen)
+    }
+    return Target(chosen, chips.pop() if len(chips) == 1 else None)
+
+
+def chip_flag(option: str, backend: str) -> bool:
+    """Return whether an option names a chip of a backend."""
+    return CHIP_FLAGS.get(flag_name(option)) == backend
+
+
+def _backends_in(options: Sequence[str]) -> list[str]:
     backends = []
-    chips = []
     has_local = any(text.startswith(LOCAL) for text in options)
     for option in options:
-        flag, _, value = option.partition("=")
-        of_chip = CHIP_FLAGS.get(flag_name(flag))
+        of_chip = CHIP_FLAGS.get(flag_name(option))
         if option.startswith((TARGET_BACKENDS, LOCAL)):
-            backends += value.split(",")
+            backends += option.partition("=")[2].split(",")
         elif option.startswith(DEVICE):
             _, driver = _device_and_driver(option)
             if driver != "local" or not has_local:
                 backends.append(IREE.aliases.get(driver, driver))
         elif of_chip and driver_of(of_chip) != "local":
             backends.append(of_chip)
-            chips.append(value)
-    return backends, chips
-
-
-def target_of(options: Sequence[str]) -> tuple[str | None, str | None]:
-    """Return the backend and the chip that a command line compiles for; None for one of
-    which it does not name exactly one.
-    """
-    backends, chips = map(set, named_targets(options))
-    return (
-        backends.pop() if len(backends) == 1 else None,
-        chips.pop() if len(chips) == 1 else None,
-    )
+    return backends
 
 
 def target_flags(
