@@ -19,7 +19,6 @@ from tests.conftest import Asked, Triage
 from tests.programs import TRIAGE
 from triage.compilers.pasted_text import refuse_harmful_flags
 from triage.compilers.recipe_start import reported_revisions
-from triage.compilers.registry import recipe_starters
 from triage.processes import sealing
 from triage.recipes.recipe import RecipeStart
 
@@ -142,12 +141,8 @@ def test_a_long_kernel_becomes_a_recipe_or_is_refused(lab: Lab) -> None:
 
 def test_flags_that_could_do_harm_are_left_out() -> None:
     """They would start a program, load code, or read or write a file."""
-    starters = recipe_starters().values()
-    names = frozenset[str]().union(*(each.flags_allowed_in_texts for each in starters))
     flags = [*REFUSED, *HARMLESS]
-    start = refuse_harmful_flags(
-        RecipeStart("iree", Path("m.mlir"), None, flags), names
-    )
+    start = refuse_harmful_flags(RecipeStart("iree", Path("m.mlir"), None, flags))
     assert (list(start.flags), list(start.refused)) == (HARMLESS, REFUSED)
 
 

@@ -18,8 +18,7 @@ from tests.recipes.loading import load_recipes
 from triage.classify.rules import read_yaml
 from triage.compilers.base import KernelSpec
 from triage.compilers.iree.command_line import IreeRecipes
-from triage.compilers.pasted_text import calls_in
-from triage.compilers.registry import recipe_starters
+from triage.compilers.pasted_text import calls_in, harmless_flags
 from triage.compilers.triton.kernel_recipe import copy_kernel, is_standalone
 from triage.compilers.triton.kernel_source import guess_kernel
 from triage.model.case import Case
@@ -126,9 +125,7 @@ def test_a_recipe_has_the_target_and_the_flags_of_a_command_line(form: str) -> N
     assert words + ["(assumed)"] * bool(start.assumed) == shlex.split(recipe)
 
 
-NAMES = frozenset[str]().union(
-    *(starter.flags_allowed_in_texts for starter in recipe_starters().values())
-)
+NAMES = harmless_flags()
 _OPTION = re.compile(
     r"^ {2,6}--?([A-Za-z][\w.+-]*)(=<[^>]*>)?\s+-\s+(.*)$", re.MULTILINE
 )

@@ -18,7 +18,6 @@ from dataclasses import dataclass, replace
 from itertools import takewhile
 from pathlib import Path
 
-from triage.compilers.base import family_yaml
 from triage.model.case import Target
 from triage.model.errors import BadInput
 from triage.model.execution import IR_DUMP_LINE
@@ -108,14 +107,6 @@ class RecipeStarter:
     """Finds the names of the compiler's programs in a command line. The group `tool`
     holds a name. By default, there are none.
     """
-
-    @property
-    def flags_allowed_in_texts(self) -> frozenset[str]:
-        """The flags that are kept of a pasted command line, by name, from the family's
-        `pasted_flags.yaml`. None of them starts a program or names a file.
-        """
-        lists = family_yaml(type(self), "pasted_flags.yaml") or {}
-        return frozenset(" ".join(lists.values()).split())
 
     def programs_in(self, text: str) -> Sequence[PastedProgram]:
         """Return this family's programs in a pasted text."""
@@ -309,11 +300,22 @@ def chip_in(text: str) -> str | None:
     return match and match.lastgroup
 
 
-def refuse_harmful_flags(start: RecipeStart, names: frozenset[str]) -> RecipeStart:
-    """Move the flags that might do harm to the recipe's `refused`.
+def harmless_flags() -> frozenset[str]:
+    """Return the flags that are kept of a pasted command line, by name, from the
+    `pasted_flags.yaml` of each family. None of them starts a program or names a file.
+    """
+    import yaml
 
-    `names` are the names of harmless flags. Raises BadInput if the backend or the chip
-    is not a word.
+    names = set[str]()
+    for file in Path(__file__).parent.glob("*/pasted_flags.yaml"):
+        lists = yaml.load(file.read_text("utf-8"), yaml.CSafeLoader)
+        names.update(" ".join(lists.values()).split())
+    return frozenset(names)
+
+
+def refuse_harmful_flags(start: RecipeStart) -> RecipeStart:
+    """Move the flags that might do harm to the recipe's `refused`. Raises BadInput if
+    the backend or the chip is not a word.
     """
     target = start.target or Target("host")
     for word in (target.backend, target.chip or ""):
@@ -321,6 +323,7 @@ def refuse_harmful_flags(start: RecipeStart, names: frozenset[str]) -> RecipeSta
             raise BadInput(
                 f"{word!r} names no target; name it with --backend and --chip"
             )
+    names = harmless_flags()
     flags: list[str] = []
     refused: list[str] = []
     for flag in start.flags:

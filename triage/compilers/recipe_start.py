@@ -136,7 +136,6 @@ def _start_from_calls(
     """Start from the first call that can be read, without what could do harm."""
     starters = recipe_starters()
     problems = []
-    lists = [starter.flags_allowed_in_texts for starter in starters.values()]
     for call in content.calls:
         files = [word for word in call.words if word.startswith("@")]
         words = tuple(word for word in call.words if word not in files)
@@ -146,7 +145,7 @@ def _start_from_calls(
         except BadInput as error:
             problems.append(error)
             continue
-        start = refuse_harmful_flags(start, frozenset().union(*lists))
+        start = refuse_harmful_flags(start)
         lost = [flag for flag in start.refused if names_passes(flag)]
         if lost and start.target is None:
             raise NoProgramError(

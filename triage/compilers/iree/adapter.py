@@ -78,10 +78,11 @@ _LOCATIONS = (
     "bin/iree-compile",
     "iree-compile",
 )
-_LIBRARIES: tuple[str, ...] = tuple(
-    f"{folder}libIREECompiler.{end}"
-    for end in ("so", "dylib")
-    for folder in ("", "../lib/")
+_LIBRARIES: tuple[str, ...] = (
+    "libIREECompiler.so",
+    "libIREECompiler.dylib",
+    "../lib/libIREECompiler.so",
+    "../lib/libIREECompiler.dylib",
 )
 _LIBRARY_FOLDERS: tuple[str, ...] = (
     "../lib",

@@ -105,7 +105,7 @@ class OnnxConfig(SuiteConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class Formula(SuiteForm):
-    """Random numbers: `coeff` times those from 0 to 1, plus `offset`."""
+    """Uniform random numbers: `coeff` times those from 0 to 1, plus `offset`."""
 
     shape: tuple[NotNegative, ...]
     dtype: Text = "float32"
@@ -341,18 +341,13 @@ class RandomWeights:
                 random.normal(0.0, 0.01, count).astype(dtype).tofile(file)
 
 
-@dataclass(frozen=True)
-class RandomTensor:
-    """A `.npy` file with uniform random numbers from 0 to `coeff`, plus `offset`."""
+@dataclass(frozen=True, kw_only=True)
+class RandomTensor(Formula):
+    """A `.npy` file with random numbers."""
 
-    shape: tuple[int, ...]
-    dtype: str
-    """As numpy names it."""
     seed: int
     skipped: int = 0
     """Numbers that tensors before this one drew from the same seed."""
-    coeff: float = 1.0
-    offset: float = 0.0
 
     def write(self, target: Path) -> None:
         """Draw the tensor and write it. Raises ValueError for a type that numpy does
@@ -392,11 +387,12 @@ class ModelArguments:
             weights = {tensor.name for tensor in graph.initializer}
             values = [value for value in graph.input if value.name not in weights]
             for index, value in enumerate(values):
-                tensor = value.type.tensor_type
-                shape = tuple(size.dim_value or 1 for size in tensor.shape.dim)
-                dtype = str(tensor_dtype_to_np_dtype(tensor.elem_type))
+                kind = value.type.tensor_type
+                shape = tuple(size.dim_value or 1 for size in kind.shape.dim)
+                dtype = str(tensor_dtype_to_np_dtype(kind.elem_type))
                 path = self.model.with_name(f"{index}-{dtype}-{shape}.npy")
-                files.append(Artifact(path, RandomTensor(shape, dtype, index)))
+                tensor = RandomTensor(shape=shape, dtype=dtype, seed=index)
+                files.append(Artifact(path, tensor))
         except Exception as error:  # protobuf's own class is not public
             raise ValueError(
                 f"{self.model} has no arguments that can be made: {error}"

@@ -7,6 +7,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
 
 from triage.compilers.invocation import flag_name
 from triage.model.case import InputKind, Target
@@ -22,46 +25,24 @@ executable-sources executable-configurations executable-targets hal vm end
 
 @dataclass(frozen=True)
 class Backend:
-    """How a backend, its devices and its chips are named; words in a text."""
+    """How a backend, its devices and its chips are named, see `targets.yaml`."""
 
     driver: str = ""
-    """The runtime's name for its devices."""
-    chip_flags: str = ""
-    """Flags that name the chip, the newest spelling first."""
-    old_chip_flags: str = ""
-    """Spellings that are only read."""
-    aliases: str = ""
+    chip_options: Sequence[str] = ()
+    old_chip_options: Sequence[str] = ()
+    aliases: Sequence[str] = ()
 
 
-BACKENDS = {
-    "cuda": Backend(
-        "cuda",
-        "iree-cuda-target",
-        "iree-cuda-llvm-target-arch iree-hal-cuda-llvm-target-arch",
-        "nvidia nvptx",
-    ),
-    "llvm-cpu": Backend(
-        "local",
-        "iree-llvmcpu-target-cpu",
-        "iree-llvm-target-cpu",
-        "cpu dylib dylib-llvm-aot host llvm local",
-    ),
-    "metal-spirv": Backend("metal", aliases="metal"),
-    "rocm": Backend(
-        "hip",
-        "iree-rocm-target iree-hip-target",
-        "iree-rocm-target-chip",
-        "amd amdgpu hip",
-    ),
-    "vmvx": Backend("local"),
-    "vmvx-inline": Backend(),
-    "vulkan-spirv": Backend("vulkan", "iree-vulkan-target", aliases="spirv vulkan"),
-    "webgpu-spirv": Backend(aliases="webgpu"),
-}
+def _read_backends() -> dict[str, Backend]:
+    text = Path(__file__).with_name("targets.yaml").read_text("utf-8")
+    return {name: Backend(**keys) for name, keys in yaml.safe_load(text).items()}
+
+
+BACKENDS = _read_backends()
 CHIP_FLAGS = {
     flag: name
     for name, backend in BACKENDS.items()
-    for flag in f"{backend.chip_flags} {backend.old_chip_flags}".split()
+    for flag in (*backend.chip_options, *backend.old_chip_options)
 }
 """Flag that names a chip -> its backend."""
 
@@ -70,9 +51,7 @@ IREE = RecipeFamily(
     nicknames=("iree-compile", "mlir"),
     backends=tuple(BACKENDS),
     aliases={
-        alias: name
-        for name, backend in BACKENDS.items()
-        for alias in backend.aliases.split()
+        alias: name for name, backend in BACKENDS.items() for alias in backend.aliases
     },
     phases=tuple(_PHASES.split()),
     sections=("run", "bench"),
@@ -157,7 +136,7 @@ def target_flags(
     if target.chip is None:
         return flags
     backend = BACKENDS.get(target.backend, Backend())
-    for spelling in backend.chip_flags.split():
+    for spelling in backend.chip_options:
         if spelling in supported:
             if spelling not in map(flag_name, recipe_flags):
                 flags.append(f"--{spelling}={target.chip}")

@@ -8,10 +8,11 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import yaml
 from packaging.version import Version
 
 from triage.compilers.base import (
@@ -56,14 +57,7 @@ _PYTHON_FOLDER = re.compile(r"/lib/python3\.(\d+)/site-packages/")
 _COMMIT = re.compile(r"\+git([0-9a-f]{7,40})")
 
 _TEMPLATE = Path(__file__).with_name("repro.py.j2")
-# Compute capability -> bytes of shared memory that a block may ask for.
-_CUDA_SHARED = {
-    **dict.fromkeys((70, 72), 98304),
-    75: 65536,
-    **dict.fromkeys((80, 87), 166912),
-    **dict.fromkeys((86, 89, 120, 121), 101376),
-    **dict.fromkeys((90, 100, 101, 103), 232448),
-}
+_LIMITS = Path(__file__).with_name("shared_memory.yaml")
 
 
 @dataclass(frozen=True)
@@ -77,19 +71,21 @@ class Chip:
     """Bytes of shared memory (LDS) that one block may ask for, if known."""
 
 
+@cache
 def chip_of(backend: str, name: str) -> Chip | None:
     """Describe the chip of a name such as `sm_90` of cuda or `gfx942` of hip. Returns
     None if no chip of the backend can have this name.
     """
+    limits = yaml.safe_load(_LIMITS.read_text("utf-8"))
     if backend == "cuda":
         match = re.fullmatch(r"(?:sm_?)?(\d{2,3})a?", name)
         if match:
-            return Chip(match[1], 32, _CUDA_SHARED.get(int(match[1])))
+            return Chip(match[1], 32, limits.get(int(match[1])))
         return None
     if not re.fullmatch(r"gfx[0-9a-f]{3,4}", name):
         return None
     warp_size = 32 if re.fullmatch(r"gfx1[0-2]\d\d", name) else 64
-    return Chip(name, warp_size, 163840 if name == "gfx950" else 65536)
+    return Chip(name, warp_size, limits.get(name, 65536))
 
 
 @dataclass(frozen=True, kw_only=True)

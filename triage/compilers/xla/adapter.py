@@ -180,7 +180,7 @@ class Xla(Compiler):
     )
     uses_processor = True
     run = XlaRunner(_WORKER, ("--xla_backend_optimization_level=0",))
-    passes = IrPrinter(("--print-passes",), ("--name-pass",))
+    passes = IrPrinter(("--passes=all",), ("--passes=failed",))
     folders = "a virtual environment holds the packages `jaxlib` and `jax`"
     generator = ("-I",)
 

@@ -1,9 +1,8 @@
 """Compiles programs with the jaxlib of the interpreter that starts this script, and
 runs them; imports nothing of triage, but runs some of its files.
 
-    worker.py compile [--print-passes] [--name-pass] [--xla_OPTION...]
-        PROGRAM -o OUTPUT
-    worker.py script [--print-passes] [--name-pass] [--once]
+    worker.py compile [--passes=all|failed] [--xla_OPTION...] PROGRAM -o OUTPUT
+    worker.py script [--passes=all|failed] [--once]
         [--flags-in=XLA_FLAGS --xla_OPTION...] SCRIPT -o OUTPUT
     worker.py run --module=OUTPUT [--input=V...] [--output=@FILE...]
         [--benchmark_format=json]
@@ -394,8 +393,7 @@ def main() -> int:
         add("--module" if work == "run" else "module", type=Path)
         add("-o", dest="target", type=Path)
     add("--benchmark_format")
-    for name in ("--print-passes", "--name-pass"):
-        add(name, action="store_true")
+    add("--passes")
     for name in ("--input", "--output"):
         add(name, action="append", default=[])
     options, rest = parser.parse_known_args(sys.argv[2:])
@@ -408,8 +406,9 @@ def main() -> int:
         compile_action = partial(compile_program, options.module, options.target, rest)
     else:
         sys.argv[2:] = rest
-    if options.name_pass or options.print_passes:
-        return compile_in_child(compile_action, prints_passes=options.print_passes)
+    if options.passes:
+        prints_passes = options.passes == "all"
+        return compile_in_child(compile_action, prints_passes=prints_passes)
     compile_action()
     return 0
 
