@@ -155,5 +155,4 @@ def test_no_output_raises(text: str) -> None:
     ],
 )
 def test_a_report_of_another_shape_is_ignored(report: str) -> None:
-    facts = reported_facts(ended(f"triage: {report}\n"))
-    assert (facts.phase, facts.metrics) == (None, {})
+    assert reported_facts(ended(f"triage: {report}\n")) == (None, {})

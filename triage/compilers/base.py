@@ -6,7 +6,7 @@ kernel, which reductions and remedies change.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property
@@ -60,11 +60,11 @@ class Description:
 
     version: str | None
     """In its own spelling."""
-    commit: str | None
-    """Full SHA."""
-    date: str | None
+    capabilities: Capabilities = field(default_factory=Capabilities)
+    commit: str | None = None
+    """SHA."""
+    date: str | None = None
     """`YYYY-MM-DD`."""
-    capabilities: Capabilities
 
     @property
     def pep440(self) -> str | None:
@@ -110,6 +110,16 @@ class Environment:
 
 
 Packaging = Wheel | Environment
+
+
+def first_file(root: Path, patterns: Sequence[str]) -> Path | None:
+    """Return the first file that a pattern finds below a folder, or the file `root`
+    itself.
+    """
+    paths = [path for pattern in patterns for path in sorted(root.glob(pattern))]
+    if root.is_file():
+        paths = [root]
+    return next((path.absolute() for path in paths if path.is_file()), None)
 
 
 @dataclass(frozen=True)

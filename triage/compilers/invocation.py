@@ -107,22 +107,12 @@ def ask_compiler(argv: Sequence[str], seal: Seal) -> Execution:
     return answer
 
 
-@dataclass(frozen=True)
-class RunFacts:
-    """The facts in lines that start with `triage: `, of a compile or a run."""
+def reported_facts(execution: Execution) -> tuple[str | None, dict[str, float]]:
+    """Return the last phase that began, and the metrics by name. The last word of a
+    name is the unit; a name without one is a count.
 
-    phase: str | None = None
-    """The last phase that began."""
-    metrics: Mapping[str, float] = field(default_factory=dict)
-    """Name -> value. The last word of a name is the unit, as in `shared_bytes`; a name
-    without one is a count.
-    """
-
-
-def reported_facts(execution: Execution) -> RunFacts:
-    """Read the lines on stdout that start with `triage: ` and continue as JSON:
+    They stand in the lines on stdout that start with `triage: ` and continue as JSON:
     `{"stage": "llir"}` when a stage starts, and `{"metrics": {"shared_bytes": 4096}}`.
-    Other lines are skipped.
     """
     phase: str | None = None
     metrics: dict[str, float] = {}
@@ -136,7 +126,7 @@ def reported_facts(execution: Execution) -> RunFacts:
                 for name, value in report["metrics"].items():
                     if is_number(value):
                         metrics[utf8(name)] = value
-    return RunFacts(phase, metrics)
+    return phase, metrics
 
 
 def readable_output(text: str) -> str:

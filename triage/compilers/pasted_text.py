@@ -97,6 +97,13 @@ class RecipeRequest:
     text: str = ""
     """The text with the program, of which a target is guessed that nobody names."""
 
+    def assumed(self, target: Target) -> list[str]:
+        """Return the parts of a target that the user did not name."""
+        words = (target.backend, target.chip)
+        return [
+            word for word in words if word and word not in (self.backend, self.chip)
+        ]
+
 
 class RecipeStarter:
     """Makes recipes from programs and command lines. No file that a pasted text names

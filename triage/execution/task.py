@@ -426,13 +426,12 @@ def with_facts(
     size = regular_size(output) if execution.ok else None
     if execution.ok and task.invocation.writes_output and not size:
         execution = replace(execution, ending=Ending.NO_OUTPUT)
-    facts = reported_facts(execution)
+    phase, metrics = reported_facts(execution)
     kernels = task.compiler.kernels
-    metrics = dict(facts.metrics)
     if size is not None:
         metrics["artifact_bytes"] = size
     if kernels and is_regular(statistics):
         count = kernels.kernel_count(statistics.read_text("utf-8", "replace"))
         if count is not None:
             metrics[DISPATCHES] = float(count)
-    return replace(execution, phase=facts.phase, metrics=metrics)
+    return replace(execution, phase=phase, metrics=metrics)

@@ -61,7 +61,7 @@ class OnnxRuntime(Compiler):
         answer = ask_compiler([str(program), *_ISOLATED, "describe"], seal)
         version = answer.stdout.text.strip()
         known = Capabilities(frozenset({"cpu"}), flags=_FLAGS)
-        return Description(version, None, None, known)
+        return Description(version, known)
 
     def command_line(self, case: Case, toolchain: Toolchain) -> Invocation | NoAnswer:
         version, python = toolchain.version, str(toolchain.program)

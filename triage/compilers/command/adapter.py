@@ -44,7 +44,7 @@ from triage.compilers.repro_script import StandaloneCall, StandaloneCompile
 from triage.model.case import Case, CaseSpec, Target
 from triage.model.fields import NOT_EMPTY, REQUIRED, Check, Text, file_key
 from triage.model.outcome import Cause, NoAnswer
-from triage.model.revision import Capabilities, FamilyRef, Toolchain
+from triage.model.revision import FamilyRef, Toolchain
 from triage.processes.containment import COMPILE_PATH
 from triage.processes.sealing import Seal
 from triage.recipes.document import OneOrMore
@@ -285,7 +285,7 @@ class Command(Compiler):
         elif self.distribution and root is not None:
             installs = installs_of(self.distribution, _site_packages(root))
             version, _ = next(installs, (None, root))
-        return Description(version, None, None, Capabilities())
+        return Description(version)
 
     def standalone(self, task: StandaloneCompile) -> StandaloneCall:
         """Return the recipe's own command line."""

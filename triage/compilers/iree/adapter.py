@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,6 +15,7 @@ from triage.compilers.base import (
     Compiler,
     Description,
     Needs,
+    first_file,
 )
 from triage.compilers.interpreters import is_script
 from triage.compilers.invocation import (
@@ -298,11 +299,11 @@ class Iree(Compiler):
         return missing_options(names, target.backend, flags)
 
     def locate(self, root: Path) -> Path | None:
-        program = _first_file(root, _LOCATIONS)
+        program = first_file(root, _LOCATIONS)
         if program is None or not is_script(program):
             return program
         # the entry script starts the native binary
-        return _first_file(program.parent.parent, (_PACKAGED, _INNER))
+        return first_file(program.parent.parent, (_PACKAGED, _INNER))
 
     def needs(self, root: Path, program: Path) -> Needs:
         """Return an unpacked wheel as a whole; of an environment, a build tree or an
@@ -363,13 +364,3 @@ class Iree(Compiler):
             options.append(f"--compile-to={phase}")
         plain = Invocation(options=(*options, *flags), env=PRINT_ADDRESSES)
         return plain.with_printing([_QUIET])
-
-
-def _first_file(root: Path, patterns: Sequence[str]) -> Path | None:
-    """Return the first file that a pattern finds below a folder, or the file `root`
-    itself.
-    """
-    paths = [path for pattern in patterns for path in sorted(root.glob(pattern))]
-    if root.is_file():
-        paths = [root]
-    return next((path.absolute() for path in paths if path.is_file()), None)

@@ -108,17 +108,13 @@ class IreeRecipes(RecipeStarter):
     ) -> RecipeStart | None:
         if request.kernel:
             return None
+        target = Target(request.backend or "", request.chip)
         if not request.backend:
             target = _target_in(f"{request.chip or ''} {request.text}")
-            assumed = [
-                word
-                for word in (target.backend, target.chip)
-                if word and word != request.chip
-            ]
-            return RecipeStart(IREE.name, path, target, assumed=assumed)
-        if request.backend == "rocm" and request.chip is None:
+        if target == Target("rocm"):
             raise BadInput("rocm compiles for a chip, and none is named")
-        return RecipeStart(IREE.name, path, Target(request.backend, request.chip))
+        assumed = request.assumed(target)
+        return RecipeStart(IREE.name, path, target, assumed=assumed)
 
 
 def _target_in(text: str) -> Target:

@@ -189,15 +189,6 @@ CHECKS: Mapping[str, Callable[[LintProgram], Messages]] = {
 """The check of each rule, in documentation order."""
 
 
-def apply_rules(program: LintProgram) -> tuple[LintFinding, ...]:
-    """Apply all rules to a program."""
-    return tuple(
-        LintFinding(rule, severity, text, position=position)
-        for rule, check in CHECKS.items()
-        for severity, text, position in check(program)
-    )
-
-
 def flowchart(program: LintProgram) -> str:
     """Return the devices and transfers of a program in the language of Mermaid, which
     GitHub and many editors draw: a subgraph for each function and a node for each
@@ -268,8 +259,13 @@ class IreeLinter:
     ) -> LintedCase:
         """Apply all rules to a module that is compiled with these options."""
         program = LintProgram(module, options, backend)
+        findings = [
+            LintFinding(rule, severity, text, position=position)
+            for rule, check in CHECKS.items()
+            for severity, text, position in check(program)
+        ]
         return LintedCase(
-            findings=apply_rules(program),
+            findings=tuple(findings),
             devices=program.devices,
             suggested_flags=_declaring_flags(program),
             graph=flowchart(program),

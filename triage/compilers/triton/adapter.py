@@ -22,6 +22,7 @@ from triage.compilers.base import (
     Needs,
     Packaging,
     Wheel,
+    first_file,
     kernel_of,
 )
 from triage.compilers.interpreters import Version as PythonVersion
@@ -47,7 +48,6 @@ if TYPE_CHECKING:
 _WORKER = Path(__file__).with_name("worker.py")
 _FIRST = Version("3.0")
 _PHASES = ("ttir", "ttgir", "llir", "ptx", "cubin", "amdgcn", "hsaco")
-# The chips for which 3.1.0 to 3.9.0 compile a small kernel.
 _LIBRARY = "triton/_C/libtriton*.so"
 _LIBRARIES = (_LIBRARY, f"lib/python3*/site-packages/{_LIBRARY}", f"python/{_LIBRARY}")
 _VERSION = re.compile(r"^__version__\s*=\s*['\"]([^'\"]+)", re.MULTILINE)
@@ -162,13 +162,9 @@ class Triton(Compiler):
         """Return `libtriton.so` of an unpacked wheel, of a virtual environment or of a
         source tree built in place. `root` may be the library itself.
         """
-        if root.is_file():
-            if root.match("libtriton*.so"):
-                return root.absolute()
-            return None
-        for pattern in _LIBRARIES:
-            for library in sorted(root.glob(pattern)):
-                return library.absolute()
+        library = first_file(root, _LIBRARIES)
+        if library and library.match("libtriton*.so"):
+            return library
         return None
 
     def needs(self, root: Path, program: Path) -> Needs:
@@ -197,7 +193,7 @@ class Triton(Compiler):
             phases=_PHASES,
             stack_printer_address=stack_printer_address(program),
         )
-        return Description(version, commit[1] if commit else None, None, capabilities)
+        return Description(version, capabilities, commit[1] if commit else None)
 
     def standalone(self, task: StandaloneCompile) -> StandaloneCall:
         """Return a script that compiles the kernel."""

@@ -57,10 +57,9 @@ class TritonRecipes(RecipeStarter):
         if backend is None:
             chip = chip or chip_in(request.text) or _DEFAULT_CHIPS["cuda"]
             backend = "hip" if chip.startswith("gfx") else "cuda"
-        chip = chip or _DEFAULT_CHIPS.get(backend)
-        named = (request.backend, request.chip)
-        assumed = [word for word in (backend, chip) if word and word not in named]
-        start = RecipeStart("triton", path, Target(backend, chip), assumed=assumed)
+        target = Target(backend, chip or _DEFAULT_CHIPS.get(backend))
+        assumed = request.assumed(target)
+        start = RecipeStart("triton", path, target, assumed=assumed)
         if path.suffix in (".ttir", ".ttgir"):
             return start
         try:

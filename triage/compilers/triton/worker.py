@@ -31,6 +31,17 @@ from typing import Any
 
 # Triton or the program around a kernel imports these; a compile does not need them.
 REPLACED = ("torch", "numpy", "setuptools", "filelock", "packaging")
+# Where metrics are read -> each metric, its pattern, and the bytes of what is counted.
+_METRICS = {
+    "amdgcn": (
+        ("registers", r"\.vgpr_count:\s+(\d+)", 1),
+        ("spill_bytes", r"\.vgpr_spill_count:\s+(\d+)", 4),
+    ),
+    "ptxas": (
+        ("registers", r"Used (\d+) registers", 1),
+        ("spill_bytes", r"(\d+) bytes spill stores", 1),
+    ),
+}
 # Hint -> the only value that Triton uses.
 _HINTS = {"divisibility": 16, "pointer_range": 32}
 
@@ -82,24 +93,19 @@ class Report:
             self.product = product = make(source, metadata)
             if name == "llir" and metadata.get("shared") is not None:
                 self.metrics["shared_bytes"] = int(metadata["shared"])
-            if name == "amdgcn":
-                self.read_metric(product, "registers", r"\.vgpr_count:\s+(\d+)")
-                self.read_metric(
-                    product, "spill_bytes", r"\.vgpr_spill_count:\s+(\d+)", 4
-                )
+            self.read_metrics(name, product)
             if ends:
                 raise Ended
             return product
 
         return run_stage
 
-    def read_metric(
-        self, text: object, metric: str, pattern: str, unit: int = 1
-    ) -> None:
-        """Read a metric from a text, if it has one. unit: bytes of what is counted."""
-        match = re.search(pattern, str(text))
-        if match:
-            self.metrics[metric] = int(match[1]) * unit
+    def read_metrics(self, source: str, text: object) -> None:
+        """Read the metrics in the product of a stage, or in the log of ptxas."""
+        for metric, pattern, unit in _METRICS.get(source, ()):
+            match = re.search(pattern, str(text))
+            if match:
+                self.metrics[metric] = int(match[1]) * unit
 
     def record_assembler(self) -> None:
         """Patch `subprocess.run` so that ptxas's log is read before Triton deletes
@@ -111,9 +117,7 @@ class Report:
             done = plain_run(command, *rest, **options)
             log = getattr(options.get("stderr"), "name", "")
             if "ptxas" in str(command) and log:
-                text = Path(log).read_text()
-                self.read_metric(text, "registers", r"Used (\d+) registers")
-                self.read_metric(text, "spill_bytes", r"(\d+) bytes spill stores")
+                self.read_metrics("ptxas", Path(log).read_text())
             return done
 
         subprocess.run = run  # type: ignore[assignment]

@@ -225,9 +225,7 @@ class Xla(Compiler):
             switches=switches,
             choices=choices,
         )
-        return Description(
-            description["version"], description["commit"], None, capabilities
-        )
+        return Description(description["version"], capabilities, description["commit"])
 
     def standalone(self, task: StandaloneCompile) -> StandaloneCall:
         """Return a script that compiles with jaxlib, runs and compares."""
