@@ -27,7 +27,7 @@ from triage.compilers.registry import DEFAULT_FAMILY, Families, load_cases, suit
 from triage.execution.engine import Engine, open_engine
 from triage.model.case import Case
 from triage.model.errors import BadInput
-from triage.model.revision import FamilyRef, split_revision
+from triage.model.revision import FamilyRef
 from triage.report.elements import names_text
 from triage.toolchains.home import KeptKind, default_home
 from triage.toolchains.registry import ToolchainRef, ToolchainRegistry
@@ -275,5 +275,19 @@ def _family_of(rev: str, families: Sequence[str]) -> str:
 
 def named_family(*revs: str | None) -> str | None:
     """Return the first family that a revision names, as `triton:3.1.0` does."""
-    families = (split_revision(rev or "", Families(), "")[0] for rev in revs)
+    families = (split_revision(rev or "", default="")[0] for rev in revs)
     return next(filter(None, families), None)
+
+
+def split_revision(text: str, default: str = DEFAULT_FAMILY) -> tuple[str, str]:
+    """Split a revision into the family that it names, or else `default`, and the rest.
+
+    >>> split_revision("command:cython:3.0.2")
+    ('command:cython', '3.0.2')
+    """
+    family, colon, _ = text.rpartition(":")
+    while colon:
+        if family in Families():
+            return family, text.removeprefix(f"{family}:")
+        family, colon, _ = family.rpartition(":")
+    return default, text

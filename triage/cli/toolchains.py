@@ -7,7 +7,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from triage.cli.cases import open_engine_for
+from triage.cli.cases import open_engine_for, split_revision
 from triage.cli.command import (
     AppContext,
     Reply,
@@ -18,12 +18,12 @@ from triage.cli.command import (
     report_rows,
     report_value,
 )
-from triage.compilers.registry import DEFAULT_FAMILY, Families
+from triage.compilers.registry import Families
 from triage.execution.machine import Grade, check_machine
 from triage.model.errors import BadInput, EnvironmentFailure
 from triage.model.fields import as_json, parse_size
 from triage.model.outcome import Exit
-from triage.model.revision import Toolchain, split_revision
+from triage.model.revision import Toolchain
 from triage.report.document import Facts, Table
 from triage.toolchains.home import open_home, prune_home
 from triage.toolchains.registry import ToolchainRef
@@ -80,7 +80,7 @@ def install_toolchains(
         registry = engine.registry
         refs: list[ToolchainRef] = []
         for text in revs:
-            family, rev = split_revision(text, Families(), DEFAULT_FAMILY)
+            family, rev = split_revision(text)
             if rev == "all":
                 refs += registry.releases(family)
             else:
@@ -108,7 +108,7 @@ def info(
     ),
 ) -> Reply:
     """Describe a toolchain: version, commit, backends, phases, flags."""
-    family, text = split_revision(rev, Families(), DEFAULT_FAMILY)
+    family, text = split_revision(rev)
     with open_engine_for(app) as engine:
         toolchain = engine.registry.obtain(engine.registry.resolve(text, family))
     able = toolchain.capabilities

@@ -209,12 +209,9 @@ class Inputs:
         """
         words = self.registry.compilers[case.compiler].generator
         if words:
-            try:
-                toolchain = named_toolchain(self.registry, "latest", case)
-            except TriageError as error:
-                problem = "cannot obtain the toolchain that makes the program"
-                missing = NoAnswer(Cause.TOOLCHAIN, f"{problem}: {error}")
-                raise NoTask(missing) from error
+            toolchain = named_toolchain(
+                self.registry, "latest", case, "that makes the program"
+            )
             start = str(toolchain.program)
             identity = f"{toolchain.identity} {words}"
             reads = toolchain.reads
@@ -294,15 +291,15 @@ class Inputs:
         scratch: Path,
     ) -> Path:
         """Return the file that is made. Raises NoTask or _ImportFailed."""
+        target = scratch / "printed"
+        printed: Path | None = target
+        words: list[str] = []
+        for name, value in case.input.args:
+            words += [f"--{name}", value]
         if maker.is_importer:
             target = scratch / "imported"
             printed = None
             words = ["-o", str(target)]
-        else:
-            target = printed = scratch / "printed"
-            words = []
-            for name, value in case.input.args:
-                words += [f"--{name}", value]
         execution = sealed_execution(
             case,
             Seal((*maker.reads, *sources)),
@@ -320,14 +317,16 @@ class Inputs:
             return target
         machine = machine_problem(execution)
         why = execution.stderr.last_line[:300]
-        if maker.is_importer and _IS_MISSING.search(execution.stderr.text):
-            advice = "`pip install 'iree-triage[onnx]'` adds what it needs"
-            problem = f"the importer for ONNX does not run: {why}; {advice}"
-            raise recipe_mistake(problem)
-        if machine and (maker.is_importer or machine.cause is not Cause.TOOLCHAIN):
-            raise NoTask(machine)
         if maker.is_importer:
+            if _IS_MISSING.search(execution.stderr.text):
+                advice = "`pip install 'iree-triage[onnx]'` adds what it needs"
+                problem = f"the importer for ONNX does not run: {why}; {advice}"
+                raise recipe_mistake(problem)
+            if machine:
+                raise NoTask(machine)
             raise _ImportFailed(execution)
+        if machine and machine.cause is not Cause.TOOLCHAIN:
+            raise NoTask(machine)
         how = execution.ending_text(case.limits)
         if execution.ok:
             how = "it printed nothing"
@@ -362,7 +361,15 @@ class Inputs:
         return target
 
 
-def named_toolchain(registry: ToolchainRegistry, rev: str, case: Case) -> Toolchain:
-    """Return the toolchain that a recipe names, which is a release or a nightly."""
-    text = recorded_rev(rev.removeprefix(f"{case.compiler}:"))
-    return registry.obtain(registry.resolve(text, case.compiler))
+def named_toolchain(
+    registry: ToolchainRegistry, rev: str, case: Case, purpose: str
+) -> Toolchain:
+    """Return the toolchain that a recipe names, which is a release or a nightly. Raises
+    NoTask if it cannot be obtained; `purpose` says there which one it is.
+    """
+    try:
+        text = recorded_rev(rev.removeprefix(f"{case.compiler}:"))
+        return registry.obtain(registry.resolve(text, case.compiler))
+    except TriageError as error:
+        problem = f"cannot obtain the toolchain {purpose}: {error}"
+        raise NoTask(NoAnswer(Cause.TOOLCHAIN, problem)) from error

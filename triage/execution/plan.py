@@ -30,7 +30,7 @@ from triage.execution.reads import files_in, surroundings
 from triage.execution.task import AnyOf, PassNaming, Prepared, RunTask, Task
 from triage.model.case import Case, Flag, Library, Reference, RunSpec
 from triage.model.content import cached_sha256, file_sha256
-from triage.model.errors import EnvironmentFailure, TriageError
+from triage.model.errors import EnvironmentFailure
 from triage.model.execution import Execution
 from triage.model.outcome import Cause, Failed, NoAnswer, Passed, Probe
 from triage.model.revision import Toolchain
@@ -350,11 +350,9 @@ def reference_task(
     spec = replace(case.run, reference=None, expected=())
     plain = replace(case, flags=flags, thresholds=(), run=spec)
     if reference.toolchain is not None:
-        try:
-            toolchain = named_toolchain(engine.registry, reference.toolchain, case)
-        except TriageError as error:
-            problem = f"cannot obtain the toolchain of the reference: {error}"
-            raise NoTask(NoAnswer(Cause.TOOLCHAIN, problem)) from error
+        toolchain = named_toolchain(
+            engine.registry, reference.toolchain, case, "of the reference"
+        )
     try:
         task = plan_task(engine, plain, toolchain)
         task.runnable()

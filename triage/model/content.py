@@ -27,7 +27,9 @@ _IN_TEXT = re.compile(r"[A-Za-z][\w+.-]*://[^\s'\"<>]*")
 # `file_digest` fills a buffer of so many bytes, which takes longer than to read a small
 # file.
 _SMALL = 1 << 18
-_COARSEST_TIME = 2_000_000_000  # nanoseconds between the times of some file systems
+# Nanoseconds between the times of some file systems: a file that was changed less long
+# ago may change again without another time.
+COARSEST_TIME = 2_000_000_000
 
 
 def file_sha256(path: Path | str) -> str:
@@ -47,7 +49,7 @@ def cached_sha256(path: str) -> str:
     """
     stat = os.stat(path)  # noqa: PTH116 - a third of the time
     changed = max(stat.st_mtime_ns, stat.st_ctime_ns)
-    if abs(time.time_ns() - changed) < _COARSEST_TIME:
+    if abs(time.time_ns() - changed) < COARSEST_TIME:
         return file_sha256(path)
     return _sha256_of_state(path, stat.st_dev, stat.st_ino, stat.st_size, changed)
 

@@ -4,7 +4,7 @@ families.
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
@@ -131,20 +131,3 @@ class FamilyRef:
     def title(self) -> str:
         """What people call the compiler."""
         return " ".join(self.packages) or self.recipe or self.kind
-
-
-def split_revision(
-    text: str, families: Container[str], default: str
-) -> tuple[str, str]:
-    """Split a revision such as `triton:3.2.0` or `command:cython:3.0.2` into the family
-    and the rest. A revision without a family belongs to `default`.
-
-    >>> split_revision("command:cython:3.0.2", {"iree", "command:cython"}, "iree")
-    ('command:cython', '3.0.2')
-    """
-    family, colon, _ = text.rpartition(":")
-    while colon:
-        if family in families:
-            return family, text.removeprefix(f"{family}:")
-        family, colon, _ = family.rpartition(":")
-    return default, text

@@ -21,16 +21,13 @@ from pathlib import Path
 
 from triage.compilers.base import Needs
 from triage.compilers.interpreters import interpreter_folders, package_records
-from triage.model.content import file_sha256
+from triage.model.content import COARSEST_TIME, file_sha256
 from triage.model.errors import EnvironmentFailure
 from triage.processes.sealing import SYSTEM
 from triage.toolchains.home import Home, manifest_of
 
 # Programs write these where they are installed.
 _NOT_CONTENT = {"__pycache__", ".git", ".lock"}
-# A file that was changed less than so many nanoseconds ago may change again without
-# another time.
-_COARSEST_TIME = 2_000_000_000
 _LARGE = 1 << 20  # bytes, which take longer to read than a stored digest
 _State = tuple[int, ...]
 _state = attrgetter("st_size", "st_mtime_ns", "st_ctime_ns", "st_mode", "st_ino")
@@ -79,7 +76,7 @@ class Contents:
         for path, name, state in files:
             digest = file_sha256(path / name)
             hasher.update(f"{name}\0{digest}\0{state[3] & 0o111}\0".encode())
-        is_settled = all(now - max(state[1:3]) > _COARSEST_TIME for *_, state in files)
+        is_settled = all(now - max(state[1:3]) > COARSEST_TIME for *_, state in files)
         if is_large and is_settled:
             self.home.store("contents", key, hasher.hexdigest().encode())
         return hasher.hexdigest()

@@ -20,7 +20,6 @@ from typing import IO, TYPE_CHECKING, Any
 
 from triage.model.errors import EnvironmentFailure, Interrupted
 from triage.model.execution import UNLIMITED
-from triage.processes.process import used_bytes
 
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
@@ -439,6 +438,8 @@ def _other_entries(home: Home) -> Iterator[StoredEntry]:
 
 
 def _entry(paths: Sequence[Path], *, intact: bool = True) -> StoredEntry:
+    from triage.processes.process import used_bytes  # slow to import
+
     states = [path.lstat() for path in paths]
     size = sum(used_bytes(path, UNLIMITED) for path in paths)
     size += sum(state.st_size for state in states)

@@ -172,9 +172,8 @@ class ToolchainRegistry:
         any.
         """
         releases = self.releases(ref.family)
-        version = Version(ref.revision.name)
-        older = [other for other in releases if other.version < version]
-        newer = [other for other in releases if other.version > version]
+        older = [other for other in releases if other.version < ref.version]
+        newer = [other for other in releases if other.version > ref.version]
         return [*older[-1:], *newer[:1]]
 
     def reported_toolchains(
