@@ -18,13 +18,14 @@ from tests.programs import write_program
 from triage.execution.in_turn import Pace
 from triage.investigate.result import CaseResult
 from triage.model.case import Target
-from triage.model.revision import Revision
+from triage.model.revision import Revision, ToolchainKind
 from triage.nightly.result import TimeChange
 
 NIGHTS = 4
 LETTERS = st.text([*STATUSES, "-"], min_size=NIGHTS, max_size=NIGHTS)
 RESULTS = st.tuples(LETTERS, st.sampled_from(list(STATUSES)), st.booleans())
 ISSUE = "o/r#7"
+SLOWER = TimeChange(case="slow", baseline_seconds=4.0, seconds=8.0, verdict=Pace.SLOWER)
 
 
 @given(
@@ -128,13 +129,10 @@ def test_a_site_of_some_tracks_has_their_nights_only(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("TRIAGE_NIGHTS", str(home.parent / "own-nights"))
-    slower = TimeChange(
-        case="slow", baseline_seconds=4.0, seconds=8.0, verdict=Pace.SLOWER
-    )
     for day, backend in enumerate(("cuda", "rocm", "cuda"), 1):
         cases = [on(backend, f"on-{backend}")]
         cases += [on("vulkan", "slow", "P")] if day != 2 else []
-        stored(night(day, {}, cases=cases, times=[slower]))
+        stored(night(day, {}, cases=cases, times=[SLOWER]))
     index = workplace / "public" / "index.html"
     for pattern, counts in (("*cuda*", [2, 1, 1]), ("*", [3, 3, 2])):
         written = asked("site", "--track", pattern)
@@ -176,3 +174,15 @@ def test_a_nightly_stores_its_night_and_the_page_shows_its_log(
     assert f"../cases/{case.name}#log-0" in failure.read_text()
     for text in (shown["log"], triage("show", "c").stdout, page, failure.read_text()):
         assert "triage: {" not in text
+
+
+def test_a_slower_run_leads_to_the_case_of_its_own_track(
+    asked: Asked, stored: Stored, workplace: Path
+) -> None:
+    for day, times in ((1, [SLOWER]), (2, [])):
+        kind = list(ToolchainKind)[day]
+        stored(night(day, {"slow": "P"}, times=times, kind=kind))
+    asked("site")
+    index = (workplace / "public" / "index.html").read_text()
+    [link] = re.findall('"(cases/.*?)"', index)
+    assert "2026-01-01" in (workplace / "public" / link).read_text()
