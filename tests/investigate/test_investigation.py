@@ -209,9 +209,8 @@ def test_a_pair_of_releases_is_narrowed_by_nightlies(
         assert set(releases.events("start")) == known
 
 
-@pytest.mark.parametrize("is_narrowed", [True, False])
-def test_a_pair_of_toolchains_is_bisected_by_the_commits_between_them(
-    is_narrowed: bool, folder: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_pair_of_releases_is_narrowed_by_the_commits_between_them(
+    folder: Path,
 ) -> None:
     history = "PPPPPGGGFFFF"
     shas = repository(history, folder / "clone")
@@ -223,9 +222,7 @@ def test_a_pair_of_toolchains_is_bisected_by_the_commits_between_them(
     work = investigation.Investigation(engine, (old, new), {}, repo=request.repo)
     record = FailureCluster(signature="", cases=[case.name])
     cluster = investigation.ClusterInvestigation(work, record, case, pair=(old, new))
-    if not is_narrowed:
-        monkeypatch.setattr(investigation, "_are_releases", lambda _: False)
-    assert (cluster.narrow if is_narrowed else cluster.bisect)() is None
+    assert cluster.narrow() is None
     culprit: Any = cluster.record.culprit
     assert (culprit.status, culprit.confirmed) == (Answer.CULPRIT, True)
     assert culprit.broke.after.commit == shas[5]

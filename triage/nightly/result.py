@@ -142,6 +142,15 @@ class Night:
         """Return the cases with these kinds of change, in the order of the recipes."""
         return [case for case in self.cases if case.change in changes]
 
+    def case_of(self, cluster: FailureCluster) -> CaseResult | None:
+        """Return the case that stands for a failure; None for a known failure of a list
+        of nights.
+        """
+        names = cluster.cases
+        if cluster.representative:
+            names = [cluster.representative]
+        return next((case for case in self.cases if case.case in names), None)
+
     @in_json
     def changes(self) -> dict[str, int]:
         """Number of cases by kind of change."""

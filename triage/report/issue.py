@@ -61,11 +61,9 @@ def issue_markdown(
 
 def night_issue(cluster: FailureCluster, night: Night) -> Document:
     """Return the text of an issue about a failure of a night."""
-    members = [case for case in night.cases if case.case in cluster.cases]
-    # of a known failure a list of nights has no cases
-    passes = bool(members) and members[0].baseline.passed
-    old = night.baseline if passes else None
-    return issue_document(cluster, night.toolchain, old, members)
+    case = night.case_of(cluster)
+    old = night.baseline if case and case.baseline.passed else None
+    return issue_document(cluster, night.toolchain, old, case)
 
 
 def reproducer_issue(reproducer: Reproducer) -> Document:
@@ -129,12 +127,12 @@ def issue_document(
     cluster: FailureCluster,
     new: Revision,
     old: Revision | None,
-    cases: Sequence[CaseResult] = (),
+    case: CaseResult | None = None,
 ) -> Document:
     """Return the text by the headings of the project's form.
 
     new: the toolchain that fails; old: the one that does not, where one was named;
-    cases: those of a night that have the failure.
+    case: the one of a night that stands for the failure.
 
     The error above is the original's. Where a reduced program fails with other numbers,
     its own error stands below it.
@@ -147,11 +145,10 @@ def issue_document(
         title = failure_text(failure, TITLE)
         headline = headline_text(failure)
     happened = _what_happened(cluster, revision_text(new))
-    baseline = baseline_text(cases[0]) if cases else ""
-    if baseline:
-        happened.append(f" {baseline}.")
-    elif old:
+    if old:
         happened.append(f" It passes with {revision_text(old)}.")
+    elif case:
+        happened.append(f" {baseline_text(case)}.")
     blocks: list[Block] = [Heading(form.happened, 3), happened]
     if draft and draft.explanation:
         blocks.append(draft.explanation)
@@ -162,24 +159,27 @@ def issue_document(
     steps: list[Block] = []
     if draft:
         steps = _program(draft, headline)
-    elif cases:
-        line = command_to_run(
-            cases[0].source or cases[0].recipe, cases[0].case, new.name
-        )
+    elif case:
+        line = command_to_run(case.source or case.recipe, case.case, new.name)
         steps = [Code(line, "sh")] if line else []
     if steps and form.steps:
         steps.insert(0, Heading(form.steps, 3))
     version = facts(_version_facts(cluster, new))
-    blocks += [*steps, Heading(form.version, 3), version]
+    blocks += [*steps, Heading(form.version, 3), version, *_origin(cluster)]
+    return Document(title, blocks)
+
+
+def _origin(cluster: FailureCluster) -> Iterator[Block]:
+    """Yield what was reduced, and the cases that fail alike."""
+    draft = cluster.draft
     if draft and draft.sizes.after:
         original = Span(cluster.representative or "", "code")
         before = plural(draft.sizes.before or 0, draft.unit)
         sizes = f": {before} before, {draft.sizes.after} after."
-        blocks.append(["Reduced from ", original, sizes])
+        yield ["Reduced from ", original, sizes]
     if len(cluster.cases) > 1:
         summary = f"{len(cluster.cases)} cases fail in this way"
-        blocks.append(Details(summary, [_names(cluster.cases)]))
-    return Document(title, blocks)
+        yield Details(summary, [_names(cluster.cases)])
 
 
 def _what_happened(cluster: FailureCluster, name: str) -> Phrase:

@@ -180,8 +180,8 @@ def _failure_facts(night: Night, cluster: FailureCluster) -> Facts:
     """Return what is known of a failure, the files that were written for it, and what
     to do.
     """
-    members = [case for case in night.cases if case.case in cluster.cases]
-    rows: list[Fact] = [("baseline", baseline_text(case)) for case in members[:1]]
+    case = night.case_of(cluster)
+    rows: list[Fact] = [("baseline", baseline_text(case) if case else None)]
     rows += known_facts(cluster)
     if cluster.reproducer:
         path = f"{cluster.reproducer}/README.md"
@@ -353,8 +353,8 @@ def action_outputs(night: Night) -> dict[str, str]:
 
 def _error_command(night: Night, cluster: FailureCluster) -> str:
     """Return a new failure as an error at the file of its recipe."""
-    name = cluster.representative or cluster.cases[0]
-    source = next((case.source for case in night.cases if case.case == name), "")
+    case = night.case_of(cluster)
+    source = case.source if case else ""
     cases = names_text(cluster.cases, _CASES_IN_ERROR)
     message = f"{failure_text(cluster.failure)}\n{cases}"
     return workflow_error(message, file=source, title="new failure")
