@@ -75,6 +75,10 @@ class FailureLife:
             return "gone"
         return "open" if self.open_runs[0].status is Status.FAILED else "known"
 
+    def is_new_in(self, night: PastNight) -> bool:
+        """Return whether a night brought it to a case."""
+        return any(run.is_new and run.first is night for run in self.runs)
+
     @property
     def current(self) -> StateRun:
         """The run since which it is open; the first one where it is gone."""
@@ -163,7 +167,7 @@ def failure_lives(history: NightsHistory) -> list[FailureLife]:
         page = f"{cluster.id}-{len(others) + 1}" if others else cluster.id
         last = history.last_night(track)
         life = FailureLife(track, group, newest.failure, page, cluster)
-        life.is_new = any(run.is_new and run.first is last for run in life.open_runs)
+        life.is_new = bool(life.open_runs) and life.is_new_in(last)
         others.append(life)
     for night in history.nights:
         for cluster in sorted(night.record.clusters, key=attrgetter("has_culprit")):

@@ -25,6 +25,7 @@ from triage.nightly.history import (
     time_steps,
 )
 from triage.nightly.lives import FailureLife, failure_lives, stored_logs
+from triage.nightly.result import Night
 from triage.nightly.store import NightStore
 from triage.report.document import facts
 from triage.report.elements import plural
@@ -147,20 +148,7 @@ def _pages(
     yield "search", "search", {}
     logs = {case: stored_logs(case, store) for case in pages}
     for case, path in pages.items():
-        failing = [run for run in case.runs if run.failed] or case.runs
-        version = failing[-1].last.toolchain.name
-        yield (
-            path,
-            "case",
-            {
-                "title": case.case,
-                "case": case,
-                "lives": [life for life in lives if case in life.cases],
-                "command": command_to_run(case.source, case.case, version),
-                "blocks": [runs_table(case.runs[::-1])],
-                "logs": logs[case],
-            },
-        )
+        yield path, "case", _case_values(case, lives, logs[case])
     for life in lives:
         issue = night_issue(life.cluster, life.found_in or life.came.record).blocks
         rows = facts(life_facts(life))
@@ -169,14 +157,30 @@ def _pages(
     for number in urls:
         night = store.night(number)
         if night:
-            document = night_document(night)
-            title = f"{date_text(night.started)}: {document.title}"
-            texts = {
-                case.case: store.log(number, case.log or "") for case in night.cases
-            }
-            shown = {case: text for case, text in texts.items() if text}
-            values = {"title": title, "blocks": document.blocks, "logs": shown}
-            yield f"nights/{number}", "report", values
+            yield f"nights/{number}", "report", _night_values(store, number, night)
+
+
+def _case_values(
+    case: CaseHistory, lives: Iterable[FailureLife], logs: Mapping[PastNight, str]
+) -> dict[str, Any]:
+    failing = [run for run in case.runs if run.failed] or case.runs
+    version = failing[-1].last.toolchain.name
+    return {
+        "title": case.case,
+        "case": case,
+        "lives": [life for life in lives if case in life.cases],
+        "command": command_to_run(case.source, case.case, version),
+        "blocks": [runs_table(case.runs[::-1])],
+        "logs": logs,
+    }
+
+
+def _night_values(store: NightStore, number: int, night: Night) -> dict[str, Any]:
+    document = night_document(night)
+    title = f"{date_text(night.started)}: {document.title}"
+    logs = {case.case: store.log(number, case.log) for case in night.cases if case.log}
+    shown = {case: text for case, text in logs.items() if text}
+    return {"title": title, "blocks": document.blocks, "logs": shown}
 
 
 def _search_entries(
@@ -276,15 +280,12 @@ def _count_new(
 ) -> int | None:
     """Return how many failures came to a track in a night; None if nothing fails."""
     failing = [
-        (life, run)
+        life
         for life in lives
-        if life.track == track
-        for run in life.runs
-        if run.has(night)
+        if life.track == track and any(run.has(night) for run in life.runs)
     ]
-    new = {life for life, run in failing if run.first is night and run.is_new}
     if failing:
-        return len(new)
+        return sum(life.is_new_in(night) for life in failing)
     return None
 
 
