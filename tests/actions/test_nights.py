@@ -100,8 +100,8 @@ def test_two_nights_of_the_example_workflow(checkout: Path, tmp_path: Path) -> N
     for count, job in zip((1, 0), shards, strict=True):
         assert job.output("regressed") == job.output("failing") == str(count)
         assert (job.workspace / job.output("json")).is_file()
-        assert job.summary.count("1 of 1 cases newly fail") == count
-    assert "1 of 2 cases newly fail" in merge.summary
+        assert job.summary.count("1 of 1 case newly fails") == count
+    assert "1 of 2 cases newly fails" in merge.summary
     artifacts = tmp_path / "1" / "artifacts"
     night = read_night(artifacts / "nightly")
     assert changes(night) == {
@@ -201,4 +201,4 @@ def test_packages_of_a_pull_request_are_compared(tmp_path: Path) -> None:
     [cluster] = night.clusters
     readme = done.workspace / "out" / str(cluster.reproducer) / "README.md"
     assert "It passes with local build (f3bef2de12" in readme.read_text()
-    assert "rocm: 1 of 2 cases newly fail on path:../new" in done.summary
+    assert "rocm: 1 of 2 cases newly fails on path:../new" in done.summary

@@ -96,7 +96,7 @@ def test_a_spent_budget_says_the_narrowest_range_and_what_was_tried(why: Lab) ->
     why("run spent.yaml -t 1.1.0 -t 1.4.0", 1)
     shown = said(why, "spent.yaml -t 1.5.0 --budget 0.001s", 1)
     for text in (
-        "one of 3 IREE revisions: 1.2.0, 1.3.0, 1.4.0; not confirmed",
+        "one of 3 IREE revisions: 1.2.0, 1.3.0, 1.4.0 last good",
         "last good 1.1.0",
         "fails on 1.4.0 to 1.5.0; not tried on 1.2.0 to 1.3.0; passes on 1.1.0",
         "not done bisect: the budget is spent",

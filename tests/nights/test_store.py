@@ -115,6 +115,13 @@ def test_a_failure_keeps_its_culprit_next_to_a_case_without_one(
     assert life.cluster.culprit == TILE
 
 
+def test_a_night_that_found_two_changes_has_two_failures(stored: Stored) -> None:
+    first, second = nights({"a": "PF", "b": "PF"})
+    [whole] = second.clusters
+    parts = [replace(whole, cases=["a"]), replace(whole, id="x.2", cases=["b"])]
+    assert len(lives_of(stored, first, replace(second, clusters=parts))) == 2
+
+
 @pytest.mark.parametrize("row", LIVES["states"])
 def test_a_failure_has_a_state_and_only_the_last_night_brings_it(
     stored: Stored, row: Any

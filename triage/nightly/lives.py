@@ -38,7 +38,8 @@ _COMPARED = (CaseChangeKind.REGRESSED, CaseChangeKind.CHANGED)
 @dataclass(eq=False)
 class FailureLife:
     """All nights and cases of a failure in a track: of one signature that came in
-    ranges which overlap. It is printed as its page shows it.
+    ranges which overlap, unless a night has found several changes in them. It is
+    printed as its page shows it.
     """
 
     track: Track = field(metadata=UNPRINTED)
@@ -148,15 +149,15 @@ def failure_lives(history: NightsHistory) -> list[FailureLife]:
     """Return all failures: first the open ones, the newest of these first, then the
     known ones, then those that are gone.
     """
-    by_signature = defaultdict[tuple[Track, str], list[StateRun]](list)
+    by_failure = defaultdict[tuple[Track, str, str], list[StateRun]](list)
     for case in history.cases:
         for run in case.runs:
-            if run.failed and run.failure:
-                by_signature[case.track, run.signature].append(run)
-    groups = [
-        group for runs in by_signature.values() for group in _grouped_by_range(runs)
-    ]
-    groups.sort(key=lambda group: (group[0].first.index, group[0].case.track))
+            if run.failure:
+                by_failure[case.track, run.signature, _part_of(run)].append(run)
+    groups = sorted(
+        (group for runs in by_failure.values() for group in _grouped_by_range(runs)),
+        key=lambda group: (group[0].first.index, group[0].case.track),
+    )
     lives = defaultdict[ClusterKey, list[FailureLife]](list)
     for group in groups:
         track = group[0].case.track
@@ -171,12 +172,22 @@ def failure_lives(history: NightsHistory) -> list[FailureLife]:
         others.append(life)
     for night in history.nights:
         for cluster in sorted(night.record.clusters, key=attrgetter("has_culprit")):
-            for life in lives.get(cluster.key, ()):
+            for life in lives[cluster.key]:
                 life.learn(cluster, night)
     return sorted(
         (life for others in lives.values() for life in others),
         key=lambda life: (_STATES.index(life.state), -life.came.index),
     )
+
+
+def _part_of(run: StateRun) -> str:
+    """Return the number that an investigation gave to the failure, if another change
+    than that of the first cases brought it to this one.
+    """
+    for cluster in run.first.record.clusters:
+        if run.case.case in cluster.cases:
+            return cluster.id.partition(".")[2]
+    return ""
 
 
 def _grouped_by_range(runs: Sequence[StateRun]) -> Sequence[Sequence[StateRun]]:
@@ -188,8 +199,8 @@ def _grouped_by_range(runs: Sequence[StateRun]) -> Sequence[Sequence[StateRun]]:
         first_suspect = 0  # the first night whose toolchain may have brought it
         if run.before and not run.is_edited:
             last = run.before.last
-            is_same = last.toolchain.is_same(run.first.toolchain)
-            first_suspect = 0 if is_same else last.index + 1
+            if not last.toolchain.is_same(run.first.toolchain):
+                first_suspect = last.index + 1
         if not groups or groups[-1][0].first.index < first_suspect:
             groups.append([])
         groups[-1].append(run)
@@ -237,12 +248,10 @@ def known_case(
             f"nothing is known of a case {name!r}; `triage run` or `triage nightly` "
             "tests it"
         )
-    lives = failure_lives(history)
     logs = [text for case in cases for text in stored_logs(case, store).values()]
-    oldest = Version("0")
     states = sorted(
         map(_state_of, records),
-        key=lambda state: parse_version(state.toolchain.name) or oldest,
+        key=lambda state: parse_version(state.toolchain.name) or Version("0"),
         reverse=True,
     )
     return KnownCase(
@@ -250,7 +259,11 @@ def known_case(
         runs=[run for case in cases for run in reversed(case.runs)],
         flaky_changes=sum(case.flaky_changes() for case in cases),
         states=states,
-        failures=[life for life in lives if not set(cases).isdisjoint(life.cases)],
+        failures=[
+            life
+            for life in failure_lives(history)
+            if not set(cases).isdisjoint(life.cases)
+        ],
         log=next(iter(logs), None),
     )
 

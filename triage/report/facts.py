@@ -29,6 +29,7 @@ if TYPE_CHECKING:  # they are slow to import
     from triage.nightly.lives import FailureLife
     from triage.nightly.result import ToDo
 
+CONFIRMED = "confirmed by probing both again"
 _NAMES_SHOWN = 12  # suspects
 _SYNC = "triage issues sync --repo OWNER/NAME --apply"
 _ISSUE = re.compile(r"([\w.-]+/[\w.-]+)#(\d+)")
@@ -79,11 +80,6 @@ def _change_text(change: Transition, title: str = "") -> str:
     return f"{text} between {change.before.name} and {change.after.name}"
 
 
-def certainty_text(bisection: Bisection) -> str:
-    """Return whether the answer is confirmed."""
-    return "confirmed by probing both again" if bisection.confirmed else "not confirmed"
-
-
 def since_facts(bisection: Bisection, compiler: str | None) -> Iterator[Fact]:
     """Yield which revision brought or fixed a failure, the one before it, and the
     commits between them.
@@ -95,8 +91,9 @@ def since_facts(bisection: Bisection, compiler: str | None) -> Iterator[Fact]:
         yield name, f"not known: {reason}"
         return
     verdict = verdict_text(bisection, compiler_title(compiler))
-    verdict = verdict.removeprefix(f"{name} ")
-    yield name, f"{verdict}; {certainty_text(bisection)}"
+    if bisection.confirmed:
+        verdict += f"; {CONFIRMED}"
+    yield name, verdict.removeprefix(f"{name} ")
     if bisection.brought_failure:
         yield from facts_before_change(bisection, compiler)
 

@@ -100,15 +100,11 @@ def issue_body(change: IssueChange, night: Night) -> str:
         )
     if change.action is ActionKind.CLOSE:
         cases = plural(len(change.cases), "case passes", "cases pass")
-        fixed = f"Fixed: {cases} with {toolchain}."
-        return document_markdown([fixed])
+        return document_markdown([f"Fixed: {cases} with {toolchain}."])
     again = ""
     if change.action is ActionKind.REOPEN:
         again = " again"
-    blocks: list[Block] = [
-        f"Fails{again} with {toolchain}:",
-        _names(change.cases),
-    ]
+    blocks: list[Block] = [f"Fails{again} with {toolchain}:", _names(change.cases)]
     if cluster and cluster.steps:
         blocks += night_issue(cluster, night).blocks
     return document_markdown(blocks, LONGEST)

@@ -205,14 +205,15 @@ def night_junit(night: Night) -> str:
     cases = []
     for case in night.cases:
         reason = _why_not_new(case)
-        result = junit_result(
-            replace(case, reason=f"{case.change}: {reason}" if reason else None),
-            case.case,
-            is_failure=case.is_new_failure,
-            strict=night.strict,
-            text=texts.get(case.case, ""),
+        cases.append(
+            junit_result(
+                replace(case, reason=f"{case.change}: {reason}" if reason else None),
+                case.case,
+                is_failure=case.is_new_failure,
+                strict=night.strict,
+                text=texts.get(case.case, ""),
+            )
         )
-        cases.append(result)
     for row in night.slower if night.strict else ():
         text = times_text(row)
         failed = (text, "slower", text)

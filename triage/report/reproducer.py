@@ -44,6 +44,7 @@ from triage.report.elements import (
     headline_text,
     listed_facts,
     outcome_text,
+    plural,
     revision_text,
 )
 from triage.report.issue import reproducer_issue
@@ -242,7 +243,7 @@ def reduction_document(result: Reduction, reproducer: Reproducer | None) -> Docu
     if lines:
         blocks.append(Code("\n".join(lines[:_PROGRAM_LINES])))
     if len(lines) > _PROGRAM_LINES:
-        blocks.append(f"... {len(lines) - _PROGRAM_LINES} more lines")
+        blocks.append(f"... {plural(len(lines) - _PROGRAM_LINES, 'more line')}")
     blocks.append(facts(_reduction_facts(result, reproducer)))
     return Document("Reduction", blocks)
 
@@ -260,5 +261,5 @@ def _reduction_facts(result: Reduction, reproducer: Reproducer) -> Iterator[Fact
     sizes = {f"{result.unit}s": result.sizes, "bytes": result.bytes}
     texts = [f"{size.before} -> {size.after} {name}" for name, size in sizes.items()]
     yield "size", ", ".join(texts)
-    yield "cost", f"{result.oracle_calls} compiles, {result.seconds:.1f} s"
+    yield "cost", f"{plural(result.oracle_calls, 'compile')}, {result.seconds:.1f} s"
     yield "written", result.reproducer

@@ -45,8 +45,8 @@ from triage.report.elements import (
     revision_text,
 )
 from triage.report.facts import (
+    CONFIRMED,
     attribution_text,
-    certainty_text,
     facts_before_change,
     since_facts,
     verdict_text,
@@ -98,7 +98,8 @@ def _bisect_facts(bisection: Bisection, compiler: str | None) -> Iterator[Fact]:
     cost = f"{plural(bisection.probes, 'probe')} in {plural(bisection.rounds, 'round')}"
     if bisection.cached:
         cost += f", {plural(bisection.cached, 'cache hit')}"
-    yield "certainty", f"{certainty_text(bisection)}; {cost}"
+    certainty = CONFIRMED if bisection.confirmed else "not confirmed"
+    yield "certainty", f"{certainty}; {cost}"
 
 
 def _commit_text(suspect: Suspect) -> Inline:

@@ -265,8 +265,9 @@ def backend_sentence(verdict: BackendVerdict, night: Night | NightSummary) -> st
     tested = verdict.cases - verdict.untestable
     sentence = f"nothing new fails in {plural(tested, 'case')}"
     if verdict.broken:
+        verb = "fails" if verdict.broken == 1 else "fail"
         sentence = (
-            f"{verdict.broken} of {verdict.cases} cases newly fail on "
+            f"{verdict.broken} of {plural(verdict.cases, 'case')} newly {verb} on "
             f"{night.toolchain.name} ({plural(verdict.failures, 'failure')})"
         )
     elif not tested:

@@ -149,10 +149,10 @@ def _table(table: doc.Table, most: int) -> RenderableType:
         show_header=any(table.columns),
     )
     for number in shown:
-        cells = (doc.plain_text(row[number]) for row in table.rows)
-        words = " ".join((table.columns[number], *cells)).split()
-        longest = max(map(len, words), default=0)
         column = table.columns[number]
+        cells = (doc.plain_text(row[number]) for row in table.rows)
+        words = " ".join((column, *cells)).split()
+        longest = max(map(len, words), default=0)
         grid.add_column(column, overflow="fold", min_width=min(longest, most))
     for row in table.rows:
         grid.add_row(*(inline_text(row[number], addresses=False) for number in shown))

@@ -139,7 +139,7 @@ class ToolchainRegistry:
             if not releases:
                 raise
             self.workspace.progress.note(
-                f"{error}\nusing only the {len(releases)} installed releases"
+                f"{error}\nusing only the installed releases"
             )
         return tuple(ref for ref in releases if ref.is_stable)
 
