@@ -12,6 +12,7 @@ import pytest
 
 from tests.cli.conftest import Lab, rows
 from tests.conftest import ROOT, Triage
+from tests.fake_releases import command_recipe
 from tests.programs import TRIAGE
 
 # A command line, its exit code, and what its message says.
@@ -43,6 +44,11 @@ why good.mlir --backend nope         2  ^triage: "nope" is not a known backend
 bisect good.yaml --bad 99.0.0        4  no iree 99.0.0
 reduce good.yaml -t 99.0.0           4  no iree 99.0.0
 lint good.yaml -t path:broken        4  does not run
+nightly good.mlir                    2  recipe new
+expect update -- iree-compile a.mlir --x  2  recipe new
+lint -- iree-compile good.mlir --iree-hal-target-backends=nope  2  no backend|not a known backend
+lint none.mlir                       2  no such file
+replay own                           2  own/reproducer.json: no package
 replay {ROOT}/reproducers/affinity-symbol-undeclared -t 99.0.0  4  no iree 99.0.0
 """
 # A command line, its exit code, and what its answer says. A failure outweighs what could
@@ -84,6 +90,9 @@ def place(lab: Lab) -> Lab:
     lab.write("empty.mlirbc", "ML\xefR\0")
     lab.write("syntax.py", "width = 4\nprint('// fine'")
     lab.write("binary", "\x7fELF\2\1\xff\0")
+    record = '{"case": "a", "signature": "b", "bad": {"name": "local build"}}'
+    own = lab.write("own/reproducer.json", record).parent
+    command_recipe(own, "recipe", "")
     lab.write("broken/tools/iree-compile", "not a program").chmod(0o755)
     return lab
 

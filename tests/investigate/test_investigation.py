@@ -163,8 +163,7 @@ def test_what_a_budget_leaves_has_a_draft_and_the_same_line_does_it(
     program = write_case(workplace / "cases", "breaks", "breaks-3").with_suffix(".mlir")
     report = investigate(f"{NIGHTLY} --budget 0.000001s")
     [cluster] = report["clusters"]
-    steps = ["bisect", "narrow", "confirm", "attribute", "remedy", "reduce"]
-    assert statuses(cluster) == dict.fromkeys(steps, "left")
+    assert statuses(cluster) == dict.fromkeys(investigation.STEPS, "left")
     # what the two toolchains say is not lost
     assert names(cluster["culprit"]) == ("1.1.0", "1.5.0")
     assert not cluster["culprit"]["confirmed"]

@@ -182,6 +182,13 @@ def cases_in(
     Raises BadFiles with every mistake, and BadInput for an unknown compiler.
     """
     if not suite_configs:
+        for path in paths:
+            # `isdir` is false for a command line that is too long for a path
+            if path.suffix not in ("", *RECIPES) and not os.path.isdir(path):  # noqa: PTH112
+                raise BadInput(
+                    f"{path} is not a recipe (.yaml); `triage recipe new` writes one "
+                    "for a program, a text or a command line"
+                )
         return load_cases(paths)
     downloads = default_home().folder(KeptKind.DOWNLOADS)
     from triage.toolchains.project import find_project  # slow to import

@@ -3,16 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 
-from triage.classify import (
-    ClassifiedLog,
-    ClassifiedLogs,
-    RuleSet,
-    classify_log,
-    load_rules,
-)
+from triage.classify import ClassifiedLogs, classify_log, load_rules
 from triage.cli.command import AppContext, Reply, argument, command, option, report
 from triage.report.tables import classify_document
 
@@ -36,18 +29,10 @@ def classify(
     - `iree-compile model.mlir -o model.vmfb 2>&1 | triage classify`
     """
     rule_set = load_rules(rules or [])
-    classified = classify_logs(app, logs or [Path("-")], rule_set)
-    return report(ClassifiedLogs(classified), classify_document)
-
-
-def classify_logs(
-    app: AppContext, logs: Sequence[Path], rules: RuleSet
-) -> list[ClassifiedLog]:
-    """Classify logs; - is standard input."""
     classified = []
     progress = app.progress()
-    for path in logs:
+    for path in logs or [Path("-")]:
         log = sys.stdin.buffer if str(path) == "-" else path
         with progress.task(f"classify {path}"):
-            classified.append(classify_log(log, rules))
-    return classified
+            classified.append(classify_log(log, rule_set))
+    return report(ClassifiedLogs(classified), classify_document)

@@ -12,7 +12,6 @@ from triage.cli.command import (
     DRY_RUN,
     GITHUB,
     OUT,
-    PATHS,
     REPO,
     SUITE,
     Reply,
@@ -47,7 +46,9 @@ from triage.report.tables import forecast_document
 @junit_command
 def nightly(
     compiling: Compiling,
-    paths: list[Path] = PATHS,
+    paths: list[Path] = argument(
+        "PATH", "Recipes, folders of recipes, or test suites."
+    ),
     case: str | None = CASES,
     suite_config: list[Path] | None = SUITE,
     toolchain: str = toolchain_option("Test this toolchain.", default="latest"),

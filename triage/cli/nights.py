@@ -95,8 +95,9 @@ def prune_nights(
     numbers = [night.number for night in store.summaries()]
     removed = numbers[:-keep]
     store.remove(removed)
-    total = f"{plural(len(removed), 'night')} removed"
-    return report_value({"removed": removed}, total)
+    return report_value(
+        {"removed": removed}, f"{plural(len(removed), 'night')} removed"
+    )
 
 
 @command

@@ -17,7 +17,6 @@ import typer
 
 from triage.cli.cases import ProgramTarget, cases_in, of_one_family, open_engine_for
 from triage.cli.command import (
-    PATHS,
     RECIPES,
     SUITE,
     AppContext,
@@ -74,12 +73,14 @@ def init(
 
 
 @command
-def validate(paths: list[Path] = PATHS) -> Reply:
+def validate(
+    paths: list[Path] = argument("PATH", "Recipe files, or folders of recipes."),
+) -> Reply:
     """Check recipes without running anything. Print every mistake with file:line:column
     and what to write instead.
     """
     try:
-        cases = load_cases(paths)
+        cases = cases_in(paths)
     except BadFiles as error:
         problems = {"cases": 0, "problems": error.problems}
         return replace(report_value(problems), error=error)

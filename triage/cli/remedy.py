@@ -7,6 +7,7 @@ from __future__ import annotations
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
+from os.path import exists
 from pathlib import Path
 
 import typer
@@ -125,7 +126,9 @@ def lint(
     """
     from triage.lint.check import LintResult, cases_to_lint, lint_case
 
-    if target.backend or target.chip or any(path.suffix in TEXTS for path in paths):
+    # a command line is not a file, and may be too long for a path
+    others = [path for path in paths if path.suffix in TEXTS or not exists(path)]  # noqa: PTH110
+    if target.backend or target.chip or others:
         paths = target.write_recipes(paths)
     cases = cases_named(cases_to_lint(paths), case)
     linted = []

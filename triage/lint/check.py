@@ -95,8 +95,6 @@ def cases_to_lint(paths: Sequence[Path]) -> list[Case]:
         if family.kind_of(path.suffix) in (None, InputKind.OTHER):
             kinds = ", ".join((*family.inputs, *_RECIPES))
             raise BadInput(f"{path}: expected a program or a recipe ({kinds})")
-        if not path.is_file():
-            raise BadInput(f"{path}: no such file")
         program = family.input_at(path.absolute())
         name = path.stem
         target = Target("")

@@ -479,8 +479,8 @@ def _refs_of(
             revs = list(revs_of.get(family, ()))
         elif reproducer.bad:
             revs.insert(0, recorded_rev(reproducer.bad))
+        refs = [registry.resolve(rev, family) for rev in revs]
     except BadInput as error:
-        path = Path(reproducer.reproducer, RECORD)
-        raise BadInput(f"{path}: {error}; name a toolchain with -t") from error
-    refs = [registry.resolve(rev, family) for rev in revs]
+        path = f"{reproducer.reproducer}/{RECORD}"
+        raise BadInput(f"{path}: {error}; replay it with -t REV") from error
     return {ref.revision.name: ref for ref in refs}.values()

@@ -138,9 +138,7 @@ class ToolchainRegistry:
             releases = self.installed_releases(family)
             if not releases:
                 raise
-            self.workspace.progress.note(
-                f"{error}\nusing only the installed releases"
-            )
+            self.workspace.progress.note(f"{error}\nusing only the installed releases")
         return tuple(ref for ref in releases if ref.is_stable)
 
     def listed_releases(self, family: str) -> tuple[ToolchainRef, ...]:
