@@ -172,7 +172,7 @@ def failure_lives(history: NightsHistory) -> list[FailureLife]:
         others.append(life)
     for night in history.nights:
         for cluster in sorted(night.record.clusters, key=attrgetter("has_culprit")):
-            for life in lives[cluster.key]:
+            for life in lives.get(cluster.key, ()):
                 life.learn(cluster, night)
     return sorted(
         (life for others in lives.values() for life in others),
@@ -248,6 +248,7 @@ def known_case(
             f"nothing is known of a case {name!r}; `triage run` or `triage nightly` "
             "tests it"
         )
+    lives = failure_lives(history)
     logs = [text for case in cases for text in stored_logs(case, store).values()]
     states = sorted(
         map(_state_of, records),
@@ -259,11 +260,7 @@ def known_case(
         runs=[run for case in cases for run in reversed(case.runs)],
         flaky_changes=sum(case.flaky_changes() for case in cases),
         states=states,
-        failures=[
-            life
-            for life in failure_lives(history)
-            if not set(cases).isdisjoint(life.cases)
-        ],
+        failures=[life for life in lives if not set(cases).isdisjoint(life.cases)],
         log=next(iter(logs), None),
     )
 

@@ -152,15 +152,14 @@ class NightRun:
         probes = defaultdict[str, dict[str, Probe]](dict)
         for probe in self.engine.probe_all(jobs, "nightly"):
             name = probe.case.name
+            kind = self.toolchain.kind
             self._cached += probe.cached
             probes[name][probe.revision.name] = probe
             if len(probes[name]) == len(self.refs):
                 old, new = (probes[name][ref.revision.name] for ref in self.refs)
                 source = str(path_from_here(probe.case.source))
                 result = case_result(old, new, source, self._input_hash(new))
-                self._results[name] = with_earlier_nights(
-                    result, self.toolchain.kind, self.earlier
-                )
+                self._results[name] = with_earlier_nights(result, kind, self.earlier)
 
     def _input_hash(self, probe: Probe) -> str:
         if probe.outcome.cause in MACHINE_CAUSES:

@@ -78,14 +78,9 @@ class NightSummary:
 
     @classmethod
     def of(cls, number: int, night: Night) -> NightSummary:
+        ends = (night.toolchain, night.baseline)
         return cls(
-            number,
-            night.started,
-            night.title,
-            night.toolchain,
-            night.baseline,
-            night.partial,
-            night.verdict,
+            number, night.started, night.title, *ends, night.partial, night.verdict
         )
 
     @classmethod
