@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from xml.etree import ElementTree
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from rich.text import Text
 
@@ -129,6 +129,8 @@ def test_markdown_of_a_text_is_only_text(text: str) -> None:
 
 
 @given(texts=pieces)
+@example([" ", "::error::x"])
+@example([":", ":error::x"])
 def test_nothing_printed_commands_a_terminal_or_a_ci_system(texts: list[str]) -> None:
     """Also in a line that is written in pieces."""
     raw = io.StringIO()

@@ -19,9 +19,9 @@ _UNSAFE = re.compile(
     "[\\x00-\\x08\\x0b-\\x1f\\x7f-\\x9f\\u00ad\\u061c\\u180e\\u200b-\\u200f\\u2028-\\u"
     "202e\\u2060-\\u206f\\ud800-\\udfff\\ufeff\\ufff9-\\uffff]"
 )
-# GitHub Actions reads both as commands: the first at the start of a line, the second
-# anywhere.
-_COMMAND = re.compile(r"(?m)^((?:[ \t]|\x1b\[[\d;]*m)*):(?=:)")
+# GitHub Actions reads both as commands: the first at the start of a line, where its
+# second colon may be in the next piece of the line, the second anywhere.
+_COMMAND = re.compile(r"(?m)^((?:[ \t]|\x1b\[[\d;]*m)*):(?=:|\Z)")
 _OLD_COMMAND = re.compile(r"#(?=#\[)")
 
 
@@ -60,12 +60,10 @@ def printable(text: str, *, at_line_start: bool = True) -> str:
 def _escape_commands(text: str, *, at_line_start: bool) -> str:
     """Escape the commands of CI systems. at_line_start: the text begins a line."""
     text = _OLD_COMMAND.sub(r"\\u0023", text)
-    begun = ""
-    line_end = ""
-    rest = text
+    start = 0
     if not at_line_start:
-        begun, line_end, rest = text.partition("\n")
-    return begun + line_end + _COMMAND.sub(r"\1\\u003a", rest)
+        start = text.find("\n") + 1 or len(text)
+    return text[:start] + _COMMAND.sub(r"\1\\u003a", text[start:])
 
 
 class PrintedStream:
@@ -78,13 +76,12 @@ class PrintedStream:
     def __init__(self, raw: IO[str], *, of_console: bool = False) -> None:
         self.raw = raw
         self._safe = _escape_commands if of_console else printable
-        self._at_line_start = True
+        self._line = ""  # what was written of it
 
     def write(self, text: str) -> int:
         """Write a text. Returns its length, as every stream does."""
-        safe = self._safe(text, at_line_start=self._at_line_start)
-        if text:
-            self._at_line_start = text.endswith("\n")
+        safe = self._safe(text, at_line_start=not self._line.strip())
+        self._line = (self._line + text).rpartition("\n")[2]
         self.raw.write(safe)
         return len(text)
 

@@ -118,10 +118,11 @@ def suspects_document(result: RankedChanges) -> Document:
     if result.failure:
         blocks.append(Span(failure_text(result.failure), "strong"))
     rows = [_suspect_row(change) for change in result.suspects]
-    columns = ("", "commit", "date", "change")
-    blocks.append(Table(columns, rows[:_CHANGES_SHOWN]))
-    total = plural(len(rows), "change")
-    text = f"{total}, ranked by what they change; --format json lists all"
+    blocks.append(Table(("", "commit", "date", "change"), rows[:_CHANGES_SHOWN]))
+    text = (
+        f"{plural(len(rows), 'change')}, ranked by what they change; --format json "
+        "lists all"
+    )
     return Document("Suspects", [*blocks, text])
 
 
