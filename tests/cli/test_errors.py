@@ -43,7 +43,7 @@ why "it's gone.mlir"                 2  not a file
 why good.mlir --backend nope         2  ^triage: "nope" is not a known backend
 bisect good.yaml --bad 99.0.0        4  no iree 99.0.0
 reduce good.yaml -t 99.0.0           4  no iree 99.0.0
-lint good.yaml -t path:broken        4  does not run
+lint good.yaml -t path:broken        4  Exec format error
 nightly good.mlir                    2  recipe new
 expect update -- iree-compile a.mlir --x  2  recipe new
 lint -- iree-compile good.mlir --iree-hal-target-backends=nope  2  no backend|not a known backend
