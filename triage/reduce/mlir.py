@@ -9,7 +9,7 @@ guess makes a program that does not verify, which costs no compile.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from itertools import chain
@@ -195,22 +195,13 @@ def bypass_operations(problem: ReductionProblem) -> None:
     links: dict[Operation, dict[Value, Value]] = {}
     inner = set(_inner_blocks(start.module))
     for block in start.module.blocks()[1:]:
-        is_inner = block in inner
         latest = dict[str, Value]()
         values = block.arguments
         for operation in block.operations[:-1]:
-            if is_inner:
+            if block in inner:
                 latest |= {value.type: value for value in values}
-            operands = [*operation.operands]
-            chosen = dict[Value, Value]()
-            for result in operation.results:
-                fitting = (value for value in operands if value.type == result.type)
-                match = next(fitting, latest.get(result.type))
-                if match:
-                    chosen[result] = match
-                if match in operands:
-                    operands.remove(match)
-            if chosen and len(chosen) == len(operation.results):
+            chosen = _stand_ins(operation, latest)
+            if chosen:
                 links[operation] = chosen
             values = operation.results
     # what is unused before may be what fails
@@ -230,6 +221,25 @@ def bypass_operations(problem: ReductionProblem) -> None:
         return replace(start, module=module)
 
     problem.delete(list(links), without)
+
+
+def _stand_ins(
+    operation: Operation, earlier: Mapping[str, Value]
+) -> dict[Value, Value]:
+    """Return for each result an operand of its type, each once, or else an earlier
+    value; nothing if a result has none.
+    """
+    operands = list(operation.operands)
+    chosen = {}
+    for result in operation.results:
+        fitting = (value for value in operands if value.type == result.type)
+        match = next(fitting, earlier.get(result.type))
+        if match is None:
+            return {}
+        chosen[result] = match
+        if match in operands:
+            operands.remove(match)
+    return chosen
 
 
 def bypass_long_programs(problem: ReductionProblem) -> None:

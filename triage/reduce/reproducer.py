@@ -11,9 +11,8 @@ import shlex
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from itertools import groupby, islice
+from itertools import groupby, islice, zip_longest
 from pathlib import Path
-from typing import NamedTuple
 
 from packaging.version import Version
 
@@ -341,27 +340,6 @@ def _packages(ref: ToolchainRef, packaging: Packaging) -> tuple[str, ...]:
     return tuple(map(shlex.quote, requirements))
 
 
-class Window(NamedTuple):
-    """Neighbouring versions that end alike, without untestable ones."""
-
-    probes: list[Probe]
-    before: Probe | None
-    """The nearest older version that ends otherwise."""
-    after: Probe | None
-
-
-def same_outcome_windows(probes: Iterable[Probe]) -> list[Window]:
-    """Return the windows of probes that are sorted by version."""
-    tested = [probe for probe in probes if not isinstance(probe.outcome, NoAnswer)]
-    groups = [
-        list(group)
-        for _, group in groupby(tested, lambda probe: result_of(probe).state)
-    ]
-    befores = [None, *(group[-1] for group in groups)]
-    afters = [*(group[0] for group in groups[1:]), None]
-    return list(map(Window, groups, befores, afters))
-
-
 def sorted_by_version(probes: Iterable[Probe]) -> tuple[Probe, ...]:
     """Sort probes by version, those without a version last. Of builds with the same
     version, one that passes comes first.
@@ -375,23 +353,28 @@ def sorted_by_version(probes: Iterable[Probe]) -> tuple[Probe, ...]:
     return tuple(sorted(probes, key=key))
 
 
-def expected_windows(probes: Iterable[Probe]) -> tuple[Expectation, ...]:
+def expected_windows(probes: Iterable[Probe]) -> list[Expectation]:
     """Return the windows of versions that fail alike, from the first failing version to
     the first that does not. Skips untestable probes, those without a version, and bad
     numbers: a recipe does not say which number is compared.
 
     probes: in the order of their versions.
     """
-    versioned = [probe for probe in probes if parse_version(probe.version)]
-    return tuple(
-        Expectation(
-            failure.failure_class,
-            since=window.probes[0].version,
-            until=window.after.version if window.after else None,
-        )
-        for window in same_outcome_windows(versioned)
-        if (failure := window.probes[0].outcome.failure) and not failure.is_of_metric
-    )
+    tested = [
+        probe
+        for probe in probes
+        if parse_version(probe.version) and not isinstance(probe.outcome, NoAnswer)
+    ]
+    alike = groupby(tested, lambda probe: result_of(probe).state)
+    groups = [list(group) for _, group in alike]
+    expected = []
+    for group, after in zip_longest(groups, groups[1:]):
+        failure = group[0].outcome.failure
+        if failure and not failure.is_of_metric:
+            since = group[0].version
+            until = after[0].version if after else None
+            expected.append(Expectation(failure.failure_class, since, until))
+    return expected
 
 
 def open_reproducers(paths: Sequence[Path]) -> tuple[Replay, ...]:

@@ -150,11 +150,7 @@ def _measure_baseline(
     """
     case = probes[0].case
     failure = _failure_to_keep(probes)
-    naming = PassNaming.NEVER
-    times = 2 if failure.family in _DOUBTED else 0
-    rule = rules_of(case).by_name.get(failure.failure_class)
-    if failure.family == "crash" or (rule and rule.needs_pass):
-        naming, times = PassNaming.IN_FIRST_COMPILE, times or 1
+    naming, times = _naming_and_repeats(case, failure)
     # as smaller programs are compiled
     repeated = [
         engine.probe(ProbeJob(case, bad, once=naming, attempt=attempt))
@@ -186,6 +182,17 @@ def _measure_baseline(
         repeats=1 if is_sure else _REPEATS,
         probes=(*probes, *repeated),
     )
+
+
+def _naming_and_repeats(case: Case, failure: Failure) -> tuple[PassNaming, int]:
+    """Return whether compiles must name the failing pass, and how often the original is
+    compiled again.
+    """
+    times = 2 if failure.family in _DOUBTED else 0
+    rule = rules_of(case).by_name.get(failure.failure_class)
+    if failure.family == "crash" or (rule and rule.needs_pass):
+        return PassNaming.IN_FIRST_COMPILE, max(times, 1)
+    return PassNaming.NEVER, times
 
 
 def _failure_to_keep(probes: Sequence[Probe]) -> Failure:
@@ -325,13 +332,10 @@ def _with_short_limits(baseline: Baseline) -> Case:
     return replace(case, limits=limits)
 
 
-def _probe_smallest(
-    test: CompileTest, original: Case, start: Program, program: Program, folder: Path
-) -> Reduction:
-    """Probe the smallest program on every version, and return the reduction. Raises
-    NotReducibleError if it does not fail as the original.
-    """
-    baseline = test.baseline
+def _smallest_case(
+    test: CompileTest, original: Case, program: Program, folder: Path
+) -> Case:
+    """Write the smallest program, and return its case under the original's limits."""
     smallest = test.complete_case(program)
     content = program.readable_content
     # A path for each content, because digests are remembered by path.
@@ -339,7 +343,7 @@ def _probe_smallest(
     path = folder / name / f"input.{program.suffix}"
     with disk_errors("write the reduced program"):
         write_whole(path, content)
-    case = replace(
+    return replace(
         smallest,
         name=f"{original.name} (reduced)",
         input=original.input.rewritten(path, program.kind),
@@ -347,6 +351,16 @@ def _probe_smallest(
         phase=original.phase,
         expect=(),
     )
+
+
+def _probe_smallest(
+    test: CompileTest, original: Case, start: Program, program: Program, folder: Path
+) -> Reduction:
+    """Probe the smallest program on every version, and return the reduction. Raises
+    NotReducibleError if it does not fail as the original.
+    """
+    baseline = test.baseline
+    case = _smallest_case(test, original, program, folder)
     installed = test.engine.registry.installed_releases(case.compiler)
     refs = {ref.revision.name: ref for ref in (*installed, *baseline.refs)}
     jobs = [ProbeJob(case, ref) for ref in refs.values()]
@@ -362,6 +376,7 @@ def _probe_smallest(
     )
     if not is_same or not all(isinstance(other, Passed) for other in others):
         raise NotReducibleError(Cause.NOT_FOUND, _NOT_THE_SAME)
+    content = case.input.path.read_bytes()
     lines = [text.rstrip(b"\n").count(b"\n") + 1 for text in (start.content, content)]
     return Reduction(
         small=replace(case, name=original.name),

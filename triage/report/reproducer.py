@@ -17,7 +17,7 @@ from triage.model.case import Case
 from triage.model.errors import BadInput
 from triage.model.execution import Limits
 from triage.model.fields import Json, as_json, file_keys
-from triage.model.outcome import Passed, Probe, ProbeResult
+from triage.model.outcome import ProbeResult
 from triage.model.revision import FamilyRef
 from triage.recipes.values import format_size, recipe_lines
 from triage.reduce.reproducer import (
@@ -26,7 +26,6 @@ from triage.reduce.reproducer import (
     Reproducer,
     expected_windows,
     folder_name,
-    same_outcome_windows,
 )
 from triage.reduce.result import Reduction
 from triage.report.document import (
@@ -111,25 +110,9 @@ def reproducer_files(reproducer: Reproducer) -> Mapping[str, str | bytes]:
     record["evidence"] = [
         _reproducible_facts(version) for version in reproducer.reduction.evidence
     ]
-    [window] = [
-        window
-        for window in same_outcome_windows(reproducer.reduction.probes)
-        if reproducer.bad in window.probes
-    ]
-    record["versions"] = {
-        "last_good": _passing_version(window.before),
-        "first_bad": window.probes[0].revision.name,
-        "last_bad": window.probes[-1].revision.name,
-        "first_good": _passing_version(window.after),
-    }
+    record["versions"] = reproducer.reduction.replays
     texts[RECORD] = json.dumps(record, indent=2, ensure_ascii=False) + "\n"
     return texts
-
-
-def _passing_version(probe: Probe | None) -> str | None:
-    if probe and isinstance(probe.outcome, Passed):
-        return probe.revision.name
-    return None
 
 
 def _reproducible_facts(result: ProbeResult) -> Json:
@@ -161,7 +144,7 @@ def _recipe(reproducer: Reproducer) -> str:
         "phase": case.phase,
         "env": list(variables) if None in variables.values() else variables,
         "limits": _limits_keys(case.limits),
-        "expect": list(expected_windows(reproducer.reduction.probes)),
+        "expect": expected_windows(reproducer.reduction.probes),
     }
     return "\n".join([*recipe_lines(values), ""])
 
