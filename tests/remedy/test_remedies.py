@@ -62,8 +62,8 @@ def failed(name: str = "shared-memory-overflow") -> Failed:
 
 
 def case_with(*flags: str, backend: str = "rocm", **more: Any) -> Case:
-    target, given = Target(backend, "gfx942"), tuple(map(Flag, flags))
-    return replace(case_named("m"), target=target, flags=given, **more)
+    more = {"target": Target(backend, "gfx942"), **more}
+    return replace(case_named("m"), flags=tuple(map(Flag, flags)), **more)
 
 
 def release(name: str) -> ToolchainRef:
@@ -132,6 +132,20 @@ def test_kernel_options_are_input_changes() -> None:
     }
     assert "num_warps=8" not in tried
     assert tried["num_warps=4"].options == {"num_warps": 4, "num_stages": 3}
+
+
+def test_another_file_or_chip_is_no_remedy() -> None:
+    def sibling(chip: str = "gfx942", **matrix: str) -> Case:
+        keys = {"dtype": "f16", "chip": chip, "file": "a", **matrix}
+        target = Target("rocm", chip)
+        return case_with(matrix=tuple(keys.items()), target=target)
+
+    others = [sibling(dtype="f8"), sibling(file="b"), sibling("gfx1201")]
+    situation = Situation(
+        engine_of(lambda *_: failed()), sibling(), BAD, siblings=others
+    )
+    tried = [each.change.input_change for each in known_remedies(situation)]
+    assert [text for text in tried if text] == ["dtype=f8"]
 
 
 def searched(

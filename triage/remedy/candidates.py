@@ -33,6 +33,7 @@ from triage.model.case import Case, Flag, Input, InputKind
 from triage.model.outcome import Failure, Probe
 from triage.model.revision import Toolchain
 from triage.recipes.expectations import applied_flags
+from triage.recipes.recipe import FILE
 from triage.remedy.result import Change, Weakness
 from triage.toolchains.home import KeptKind, save_file
 from triage.toolchains.registry import ToolchainRef
@@ -136,9 +137,9 @@ def known_remedies(situation: Situation) -> Iterator[ChangedCase]:
         if "target" not in name:
             yield situation.with_change(Change(dropped_flags=(name,)))
     for sibling in situation.siblings:
-        changed = set(sibling.matrix) - set(case.matrix)
-        if len(changed) == 1:
-            text = "=".join(*changed)
+        changed = dict(set(sibling.matrix) - set(case.matrix))
+        if len(changed) == 1 and FILE not in changed and sibling.target == case.target:
+            text = "=".join(*changed.items())
             change = Change(input_change=text, weakness=Weakness.OTHER_PROGRAM)
             yield situation.with_change(change, sibling)
 
