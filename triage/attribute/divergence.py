@@ -84,8 +84,9 @@ def _why_not_comparable(good: Probe, bad: Probe) -> NoAnswer | None:
         if not isinstance(bad.outcome, Failed):
             why = f"{name} fails and {bad.revision.name} does not"
             return NoAnswer(Cause.NOT_FOUND, f"{why}; exchange --good and --bad")
-        if same_signature(failure)(bad.outcome.failure):
-            why = f"{name} fails too, with the same failure: {failure.headline}"
+        is_same = same_signature(failure)(bad.outcome.failure)
+        if is_same or failure.stage is Stage.COMPILE:
+            why = f"{name} fails too: {failure.headline}"
             return NoAnswer(Cause.NOT_FOUND, why)
     return None
 
@@ -158,13 +159,15 @@ class _Comparison:
                 f"{name}: the compile that prints the IR reached its limit "
                 f"({execution.ending.value}); later passes are not compared"
             )
-        elif self._compiles_on(toolchain) and not execution.ok:
-            ending = execution.ending_text(self.case.limits)
-            why = f"{name} does not compile when it prints its IR: {ending}"
-            self.unprinted = NoAnswer(Cause.NOT_FOUND, why)
-        elif self._compiles_on(toolchain) and not trace.functions:
-            why = f"{name} prints no IR after its passes"
-            self.unprinted = NoAnswer(Cause.NOT_FOUND, why)
+        elif self._compiles_on(toolchain):
+            why = ""
+            if not execution.ok:
+                ending = execution.ending_text(self.case.limits)
+                why = f"{name} does not compile when it prints its IR: {ending}"
+            elif not trace.functions:
+                why = f"{name} prints no IR after its passes"
+            if why:
+                self.unprinted = NoAnswer(Cause.NOT_FOUND, why)
         trace.was_stopped = execution.ending not in (Ending.EXITED, Ending.NO_OUTPUT)
         return trace
 
