@@ -157,6 +157,22 @@ def test_a_cached_probe_has_the_case_of_its_job(
         assert (probe.cached, probe.case is lab.case) == (cached, True)
 
 
+@pytest.mark.parametrize(
+    ("module", "cause"), [("onnx", Cause.RECIPE), ("iree.runtime", Cause.TOOLCHAIN)]
+)
+def test_an_importer_may_lack_more_than_onnx(
+    lab: Laboratory, monkeypatch: pytest.MonkeyPatch, module: str, cause: Cause
+) -> None:
+    family = SimpleNamespace(onnx_importer="importer")
+    monkeypatch.setattr("triage.execution.inputs.onnx_family", lambda: family)
+    tools = SimpleNamespace(python_root=lab.folder)
+    monkeypatch.setattr(ScriptFamily, "mlir_tools", lambda *_: tools)
+    (lab.folder / "importer.py").write_text(f"import {module}x")
+    program = Input(lab.folder / "m.mlir", InputKind.ONNX, imported=True)
+    probe = lab.engine.probe(replace(lab.job, case=replace(lab.case, input=program)))
+    assert probe.outcome.cause is cause
+
+
 def test_the_failing_pass_comes_from_another_run(lab: Laboratory) -> None:
     lab.plan(NAMES_ITS_PASS)
     assert lab.failure().failure.failing_pass == "SomePass"

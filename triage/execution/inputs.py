@@ -319,9 +319,11 @@ class Inputs:
         why = execution.stderr.last_line[:300]
         if maker.is_importer:
             if _IS_MISSING.search(execution.stderr.text):
+                problem = f"the importer for ONNX does not run: {why}"
+                if "onnx" not in why:  # the release lacks a part of its own
+                    raise NoTask(NoAnswer(Cause.TOOLCHAIN, problem))
                 advice = "`pip install 'iree-triage[onnx]'` adds what it needs"
-                problem = f"the importer for ONNX does not run: {why}; {advice}"
-                raise recipe_mistake(problem)
+                raise recipe_mistake(f"{problem}; {advice}")
             if machine:
                 raise NoTask(machine)
             raise _ImportFailed(execution)
