@@ -243,7 +243,7 @@ class Engine:
 
     def _make(self, task: Task, job: ProbeJob) -> Probe:
         """Make a task here or on the cluster, keep its facts and return its probe."""
-        stop = AnyOf(self.stop, job.stop)
+        stop = AnyOf(self.stop, job.stop) if job.stop else self.stop
         executions: Sequence[Execution] | None = None
         try:
             if self.cluster and not job.here:

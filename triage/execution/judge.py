@@ -20,7 +20,7 @@ from triage.execution.reads import undeclared_read
 from triage.model.case import Case
 from triage.model.errors import EnvironmentFailure, Unobtainable
 from triage.model.execution import Captured, Ending, Execution, Stage
-from triage.model.fields import UNPRINTED, key
+from triage.model.fields import UNPRINTED
 from triage.model.outcome import (
     MACHINE_CAUSES,
     Cause,
@@ -476,7 +476,7 @@ class PlannedProbe:
 
     case: str
     toolchain: str
-    cached_status: str | None = field(metadata=key("known"))
+    cached_status: str | None = field(metadata={"alias": "known"})
     """The status, if the result is cached."""
     installed: bool
 

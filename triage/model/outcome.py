@@ -9,7 +9,7 @@ from typing import ClassVar
 
 from triage.model.case import Case
 from triage.model.execution import Stage
-from triage.model.fields import UNPRINTED, UNSTORED, in_json, key
+from triage.model.fields import UNPRINTED, UNSTORED, in_json
 from triage.model.revision import Revision
 
 Detail = str | int
@@ -28,7 +28,7 @@ class Failure:
     """One diagnosed failure."""
 
     # the name of the rule that matches, such as `shared-memory-overflow`, or `unknown`
-    failure_class: str = field(metadata=key("class"))
+    failure_class: str = field(metadata={"alias": "class"})
     # the classes with one root cause have one family; others are their own family
     family: str
     # `class` or `class:text`; it does not depend on wording, SSA names, numbers, paths
@@ -36,7 +36,7 @@ class Failure:
     headline: str  # the compiler's most informative line, without prefixes
     phase: str | None = None  # of the compiler
     # the pass's class name
-    failing_pass: str | None = field(default=None, metadata=key("pass"))
+    failing_pass: str | None = field(default=None, metadata={"alias": "pass"})
     location: str | None = None  # `file:line:col`
     # the rule's captures; bytes unless the name says otherwise
     details: Mapping[str, Detail] = field(default_factory=dict)
