@@ -4,7 +4,7 @@ or a program, and a smaller program that fails in the same way.
 
 from __future__ import annotations
 
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import partial
 from os.path import exists
@@ -36,6 +36,7 @@ from triage.cli.command import (
     toolchain_option,
 )
 from triage.cli.program import TEXTS
+from triage.execution.engine import Engine
 from triage.model.errors import BadInput
 from triage.report.tables import lint_document, replay_document
 
@@ -194,21 +195,19 @@ def reduce_recipe(
         raise BadInput("--metric needs --good: the toolchain with the better number")
     case = chosen.selected_case(suite_config, (toolchain, good))
     folder_for(out, case)
-    with compiling.open(case) as engine, ExitStack() as opened:
+    with compiling.open(case) as engine:
         bad = engine.registry.resolve(toolchain, case.compiler)
         better = engine.registry.resolve(good, case.compiler) if good else None
-        judging = engine
+        judging: AbstractContextManager[Engine] = nullcontext(engine)
         if metric and better:
             number = Metric.parse(metric)
-            refs = (better, bad)
-            judging = opened.enter_context(
-                engine_with_judge(
-                    engine, case, refs, number, SECONDS, tries_programs=True
-                )
+            ends = (better, bad)
+            judging = engine_with_judge(
+                engine, case, ends, number, SECONDS, tries_programs=True
             )
-        reduction = reduce_case(judging, case, bad, better)
+        with judging as tester:
+            reduction = reduce_case(tester, case, bad, better)
         reproducer = None
-        opened.close()
         if reduction.unanswered is None:
             reproducer = reproducer_of(engine, reduction, bad)
             folder = write_reproducer(reproducer, out)

@@ -134,49 +134,50 @@ class Package:
             Unobtainable: The wheel is gone, damaged or not the announced one, no
                 interpreter here runs it, or its dependencies conflict.
         """
-        name = f"{release.distribution} {release.version}"
-
-        def fill(folder: Path, scratch: Path) -> dict[str, Any]:
-            python = interpreter(major_minor(release.python))
-            if python is None and self.packaging != PLAIN_WHEEL:
-                raise Unobtainable(
-                    f"{name} needs Python {release.python}, which is not installed here"
-                )
-            wheel = f"{release.distribution} @ {Address(release.url).full}"
-            if release.sha256:
-                wheel += f" --hash=sha256:{release.sha256}"
-            uv = partial(
-                self._run_uv, scratch, f"install {name} from {host_of(release.url)}"
-            )
-            if python and isinstance(self.packaging, Environment):
-                options = ["--relocatable", "--no-project", "--no-config", "--clear"]
-                uv("venv", *options, f"--python={python}", str(folder))
-                wheels = [wheel, *self.packaging.companions_of(release.version)]
-                options = ["--python", str(folder / "bin" / "python")]
-            else:
-                wheels = [wheel]
-                # of any version of Python, perhaps: a native program is the same in all
-                options = ["--no-deps", "--python-version", release.python]
-                options += ["--target", str(folder)]
-            # uv links files from its cache. It goes with the scratch folder, so that
-            # damage to an install damages no other one, and pruning frees the space.
-            words = ["--only-binary=:all:", f"--cache-dir={scratch / 'cache'}"]
-            # Other users can read the words of a process; addresses may have a
-            # password.
-            data = "\n".join(wheels)
-            install = partial(uv, "pip", "install", *words, *options, "-r-", data=data)
-            if release.date and isinstance(self.packaging, Environment):
-                # Its dependencies are as old. uv leaves out files for which an index
-                # has no date; then today's dependencies are better than none.
-                until = date.fromisoformat(release.date) + _UPLOADED_WITHIN
-                with suppress(Unobtainable):
-                    install(f"--exclude-newer={until.isoformat()}T00:00:00Z")
-                    return asdict(release)
-            install()
-            return asdict(release)
-
+        action = f"install {release.distribution} {release.version}"
         folder = self.folder(release).name
-        return fill_folder(self.workspace, folder, f"install {name}", fill)
+        fill = partial(self._fill, release)
+        return fill_folder(self.workspace, folder, action, fill)
+
+    def _fill(self, release: Release, folder: Path, scratch: Path) -> dict[str, Any]:
+        """Put a release into a folder. Return what its manifest says of it."""
+        name = f"{release.distribution} {release.version}"
+        python = interpreter(major_minor(release.python))
+        if python is None and self.packaging != PLAIN_WHEEL:
+            raise Unobtainable(
+                f"{name} needs Python {release.python}, which is not installed here"
+            )
+        wheels = [f"{release.distribution} @ {Address(release.url).full}"]
+        if release.sha256:
+            wheels[0] += f" --hash=sha256:{release.sha256}"
+        uv = partial(
+            self._run_uv, scratch, f"install {name} from {host_of(release.url)}"
+        )
+        # of any version of Python, perhaps: a native program is the same in all
+        options = ["--no-deps", "--python-version", release.python]
+        options += ["--target", str(folder)]
+        until = None
+        if python and isinstance(self.packaging, Environment):
+            options = ["--relocatable", "--no-project", "--no-config", "--clear"]
+            uv("venv", *options, f"--python={python}", str(folder))
+            wheels += self.packaging.companions_of(release.version)
+            options = ["--python", str(folder / "bin" / "python")]
+            until = release.date
+        # uv links files from its cache. It goes with the scratch folder, so that damage
+        # to an install damages no other one, and pruning frees the space.
+        words = ["--only-binary=:all:", f"--cache-dir={scratch / 'cache'}"]
+        # Other users can read the words of a process; addresses may have a password.
+        data = "\n".join(wheels)
+        install = partial(uv, "pip", "install", *words, *options, "-r-", data=data)
+        if until:
+            # Its dependencies are as old. uv leaves out files for which an index has no
+            # date; then today's dependencies are better than none.
+            last = date.fromisoformat(until) + _UPLOADED_WITHIN
+            with suppress(Unobtainable):
+                install(f"--exclude-newer={last.isoformat()}T00:00:00Z")
+                return asdict(release)
+        install()
+        return asdict(release)
 
     def companion(self, name: str, version: str) -> Path:
         """Return the folder of a package of the same version that is released with this
