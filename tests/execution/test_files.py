@@ -208,7 +208,6 @@ def test_a_tree_of_links_and_closed_folders_is_removed(tmp_path: Path) -> None:
     remove_tree(root)
     assert not os.path.lexists(root)
     remove_tree(tmp_path / "link")
-    assert list(tmp_path.iterdir()) == [kept]
     assert (kept / "file").exists()
 
 

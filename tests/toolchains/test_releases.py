@@ -59,7 +59,7 @@ def test_an_index_may_have_no_release(
     loopback: LoopbackIndex, registry: ToolchainRegistry
 ) -> None:
     loopback.publish_dated(NAME, {})
-    with pytest.raises(EnvironmentFailure, match="there is no iree latest"):
+    with pytest.raises(EnvironmentFailure):
         registry.between("iree", None, None)
 
 
