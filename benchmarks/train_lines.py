@@ -25,6 +25,7 @@ from triage.classify.second_look import WEIGHTS, line_features, scores
 MOST_WEIGHTS = 600
 NOISE = 120  # lines at most before a log; half as many below
 RAREST = 4  # lines that have a feature
+OF_GREEN = 3  # how much more a green log counts, because a high score is an alarm
 STRENGTH = 4.0  # the smaller, the fewer weights
 
 Log = tuple[list[str], list[bool]]
@@ -66,7 +67,7 @@ def train(logs: Sequence[Log]) -> dict[str, float]:
         right, wrong = sum(marks), len(marks) - sum(marks)
         rows += line_features(lines)
         labels += marks
-        others = (3 if right else 1) / max(wrong, 1)
+        others = OF_GREEN / max(wrong, 1)
         importance += [1 / right if mark else others for mark in marks]
     vectors = DictVectorizer()
     table = vectors.fit_transform(rows)

@@ -43,7 +43,7 @@ _ABOVE = 8  # lines kept for messages that stand above the line that reveals the
 _EXCERPT_LINES = 400  # of a kernel's source that an exception prints before its reason
 _REASON_LINES = 6  # below a message that announces its reason
 _SCRIPT_LINES = 300  # of a CI step's script, skipped when its end is missing
-_MOST_PLAIN = 5000  # lines kept for a second look
+_MOST_PLAIN = 2000  # lines kept for a second look
 
 _LONGEST_SHAPE = 400  # bytes
 _MOST_SHAPES = 10_000  # kept

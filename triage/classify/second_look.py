@@ -2,7 +2,7 @@
 
 A linear model of the words of a line and of its neighbours scores which lines tell the
 failure; `benchmarks/train_lines.py` learns its weights. The model puts lines in order.
-It cannot tell a failing log from a green one: signs of failures do.
+That a log failed, a sign of a failure says, or a line of a very high score.
 """
 
 from __future__ import annotations
@@ -37,6 +37,8 @@ _READ_WORDS = 400  # characters of a line
 _WORDS = 60
 _WORDS_OF_NEIGHBOUR = 12
 
+_ALARMING = 4.0  # the score of a line that tells a failure without any sign
+
 _READ = 1000  # characters of a line; regexes with two gaps take quadratic time
 _MOST_SHOWN = 3  # lines
 _QUOTE_LINES = 3  # a text of so few lines is the quote of a message
@@ -63,17 +65,15 @@ def line_features(lines: Sequence[str]) -> Iterator[dict[str, float]]:
     """Yield what the model reads of each line."""
     words = [_words(line) for line in lines]
     for at, line in enumerate(lines):
-        line_words = words[at]
-        values = {f"w {word}": 1.0 for word in line_words}
-        pairs = pairwise(line_words)
-        values |= {f"b {first} {second}": 1.0 for first, second in pairs}
+        own = [f"w {word}" for word in words[at]]
+        own += [f"b {first} {second}" for first, second in pairwise(words[at])]
+        near = []
         for distance, prefix in _NEIGHBOURS.items():
-            near = ["none"]
-            if 0 <= at + distance < len(lines):
-                near = words[at + distance][:_WORDS_OF_NEIGHBOUR]
-            values |= {prefix + word: 0.5 for word in near}
-        size = sqrt(sum(value * value for value in values.values()))
-        values = {name: value / size for name, value in values.items()}
+            is_inside = 0 <= at + distance < len(lines)
+            other = words[at + distance] if is_inside else ["none"]
+            near += [prefix + word for word in other[:_WORDS_OF_NEIGHBOUR]]
+        size = sqrt(len(set(own)) + len(set(near)) / 4)
+        values = dict.fromkeys(own, 1 / size) | dict.fromkeys(near, 0.5 / size)
         values["at the end"] = 1 / (len(lines) - at)
         values["loud"] = float(_LOUD.search(line) is not None)
         values["exception"] = float(_LAST_OF_TRACEBACK.match(line) is not None)
@@ -92,7 +92,7 @@ def scores(lines: Sequence[str], learned: Mapping[str, float]) -> list[float]:
     A line that tells none has one below 0.
     """
     return [
-        sum(learned.get(name, 0.0) * value for name, value in values.items())
+        sum(learned[name] * value for name, value in values.items() if name in learned)
         for values in line_features(lines)
     ]
 
@@ -122,7 +122,12 @@ def look_again(
     """
     lines = [line for line in lines if line.text.strip("`~")]  # without fences
     is_quote = len(lines) <= _QUOTE_LINES
-    loud = {line for line in lines if _looks_like_failure(line, is_quote=is_quote)}
+    ranked = _ranked(lines)
+    loud = {
+        line
+        for score, line in ranked
+        if _looks_like_failure(line, score, is_quote=is_quote)
+    }
     for line in reversed(lines[-_LAST_LINES:]):
         if line in loud:
             break
@@ -130,7 +135,6 @@ def look_again(
             return None, ()
     if not loud and not is_quote:
         return None, ()
-    ranked = _ranked(lines)
     for _, line in ranked:
         finding = _match_messages(line, rules) if is_quote or line in loud else None
         if finding:
@@ -167,13 +171,15 @@ def _unknown_finding(line: LogLine, rules: RuleSet) -> Finding:
     return Finding(rules.by_name["unknown"], line.text[:HEADLINE], line.number)
 
 
-def _looks_like_failure(line: LogLine, *, is_quote: bool) -> bool:
+def _looks_like_failure(line: LogLine, score: float, *, is_quote: bool) -> bool:
     """Return whether a line has the level, the opening or the words of a failure, a
-    signal, or an exit status other than 0.
+    signal, an exit status other than 0, or a very high score.
     """
     if _matches("no_failure", line):
         return False
-    if line.annotation == "logged error" or _matches("failure_signs", line):
+    if score > _ALARMING or line.annotation == "logged error":
+        return True
+    if _matches("failure_signs", line):
         return True
     return is_quote and _matches("quoted_failures", line)
 
