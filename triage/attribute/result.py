@@ -65,15 +65,6 @@ class DivergingPass:
         """The pass as an option names it."""
         return self.pass_name.argument
 
-    @in_json
-    def on(self) -> str:
-        """Where the pass changed something: `good`, `bad` or `both`."""
-        if self.good and self.bad:
-            return "both"
-        if self.bad:
-            return "bad"
-        return "good"
-
     @property
     def pass_name(self) -> PassName:
         """The pass, by its name on the bad compiler if both have one."""
