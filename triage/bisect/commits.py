@@ -225,9 +225,7 @@ def rank_changes(
     ranked = []
     for group in group_by_change([commit.subject for commit in commits]):
         index = max(group, key=lambda member: (suspects[member].probability, -member))
-        others = tuple(commits[member].sha for member in group if member != index)
         total = round(sum(suspects[member].probability for member in group), 5)
-        change = replace(suspects[index], probability=total, with_commits=others)
-        ranked.append(change)
+        ranked.append(replace(suspects[index], probability=total))
     ranked.sort(key=lambda change: -change.probability)
     return RankedChanges(tuple(ranked), len(commits), next(iter(failures), None))

@@ -53,7 +53,7 @@ def plan_search(
         BadInput: A revision does not exist, or the ends are in the wrong order.
         EnvironmentFailure: No source can be asked.
     """
-    good = before if request.kind is BisectKind.REGRESSION else after
+    good, _ = request.kind.in_order(before, after)
     word, _, release = (good or "").rpartition(":")
     if word != "commit" and parse_version(release):
         case = family_of(request.case).with_reference(request.case, release)

@@ -54,8 +54,6 @@ class Suspect(Revision):
     """The paths that it changed."""
     reasons: tuple[str, ...] = ()
     """Why it is suspicious."""
-    with_commits: tuple[str, ...] = ()
-    """Further commits of the same change, such as a revert of it, oldest first."""
 
 
 @dataclass(frozen=True)
@@ -151,19 +149,25 @@ class Bisection(MayLackAnswer):
         """The last revision of the old state: last good of a regression, last bad of a
         fix.
         """
-        return getattr(self.change, "before", None)
+        if self.change:
+            return self.change.before
+        return None
 
     @in_json
     def after(self) -> Revision | None:
         """The first revision of the new state."""
-        return getattr(self.change, "after", None)
+        if self.change:
+            return self.change.after
+        return None
 
     @in_json
     def suspects(self) -> tuple[Suspect, ...]:
         """What may have brought the change, the likeliest first; a culprit is the only
         one.
         """
-        return getattr(self.change, "suspects", ())
+        if self.change:
+            return self.change.suspects
+        return ()
 
     @in_json
     def confirmed(self) -> bool:
@@ -180,8 +184,12 @@ class Bisection(MayLackAnswer):
     @property
     def fixed_in(self) -> Revision | None:
         """The first revision with a fix of the failure."""
-        fix = self.fixed if self.brought_failure else self.broke or self.changed
-        return getattr(fix, "after", None)
+        fix = self.broke or self.changed
+        if self.brought_failure:
+            fix = self.fixed
+        if fix:
+            return fix.after
+        return None
 
     @property
     def brought_failure(self) -> bool:
