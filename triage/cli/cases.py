@@ -123,9 +123,9 @@ class Compiling:
         "scheduler (default: local).",
     )
 
-    def open(self, *cases: Case, **how: bool) -> AbstractContextManager[Engine]:
+    def open(self, *cases: Case, dry: bool = False) -> AbstractContextManager[Engine]:
         """Open an engine as `open_engine_for` does."""
-        return open_engine_for(self.app, cases, self.jobs, self.executor, **how)
+        return open_engine_for(self.app, cases, self.jobs, self.executor, dry=dry)
 
 
 def open_engine_for(
@@ -134,7 +134,6 @@ def open_engine_for(
     jobs: int | None = None,
     executor: str | None = None,
     *,
-    fresh: bool = False,
     dry: bool = False,
 ) -> AbstractContextManager[Engine]:
     """Open an engine that draws its progress, and compiles on the cluster that
@@ -150,7 +149,6 @@ def open_engine_for(
     return open_engine(
         cases,
         jobs=jobs,
-        fresh=fresh,
         progress=app.progress(),
         cluster=cluster,
         is_dry=dry,

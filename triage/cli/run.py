@@ -57,12 +57,14 @@ def run_cases(
     """
     cases = chosen.selected_cases(suite_config, toolchain or ())
     named = revs_by_family(cases, toolchain or ["installed"])
-    with compiling.open(*cases, fresh=fresh) as engine:
+    with compiling.open(*cases) as engine:
         refs = {
             family: resolve_all(engine, family, revs) for family, revs in named.items()
         }
         jobs = [
-            ProbeJob(case, ref) for case in cases for ref in refs.get(case.compiler, ())
+            ProbeJob(case, ref, fresh=fresh)
+            for case in cases
+            for ref in refs.get(case.compiler, ())
         ]
         probes = engine.probe_in_order(jobs)
         if compiling.app.verbose:

@@ -42,7 +42,6 @@ CREATE INDEX probes_case ON probes (case_name, id);
 PRAGMA user_version = {_VERSION};
 COMMIT;
 """
-_LAST_ID = "SELECT coalesce(max(id), 0) FROM probes"
 _INSERT = (
     "INSERT INTO probes (key, case_name, toolchain, at, facts) VALUES (?, ?, ?, ?, ?)"
 )
@@ -92,32 +91,21 @@ class ResultCache:
     """
 
     def __init__(
-        self,
-        path: Path,
-        warn: Callable[[str], None] = lambda _: None,
-        *,
-        fresh: bool = False,
+        self, path: Path, warn: Callable[[str], None] = lambda _: None
     ) -> None:
-        """Open or create the file. EnvironmentFailure if it cannot be written.
-
-        If `fresh`, only what is added from now on is found.
+        """The file is opened or created when it is needed. Each call raises
+        EnvironmentFailure if it cannot be used.
         """
         self._path = path.resolve()
         self._lock_path = Path(f"{self._path}.lock")
         self._warn = warn
         self._lock = threading.Lock()
         self._db: sqlite3.Connection | None = None
-        [(newest,)] = self._execute(_LAST_ID)
-        # the number of the last record to ignore; unlike a date it always grows
-        self._after = 0
-        if fresh:
-            self._after = int(newest)
 
     def find_all(self, *keys: str) -> list[Execution | None]:
         """Return for each key the newest execution, or None."""
         places = ", ".join("?" * len(keys))
-        condition = f"key IN ({places}) AND id > ?"
-        records = self._find_records(condition, *keys, self._after)
+        records = self._find_records(f"key IN ({places})", *keys)
         newest = {record.key: record.execution for record in reversed(records)}
         return [newest.get(key) for key in keys]
 

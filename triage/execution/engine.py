@@ -460,7 +460,6 @@ def open_engine(
     cases: Sequence[Case],
     *,
     jobs: int | None = None,
-    fresh: bool = False,
     progress: Progress | None = None,
     cluster: Callable[[ToolchainRegistry], DaskCluster] | None = None,
     is_dry: bool = False,
@@ -469,8 +468,8 @@ def open_engine(
     result cache is closed.
 
     `cases` are those to compile: their recipes may describe further compiler families.
-    `fresh` ignores the result cache, `cluster` opens machines that make tasks as well,
-    and `is_dry` installs, downloads and compiles nothing.
+    `cluster` opens machines that make tasks as well, and `is_dry` installs, downloads
+    and compiles nothing.
     """
     home = open_home()
     workspace = Workspace(home, progress or Progress(), is_dry=is_dry)
@@ -479,8 +478,7 @@ def open_engine(
         with suppress(OSError):
             remove_leftovers(home)
             opened.enter_context(lock_file(home.use_lock, fcntl.LOCK_SH))
-        warn = workspace.progress.error
-        cache = ResultCache(home.results_database, warn, fresh=fresh)
+        cache = ResultCache(home.results_database, workspace.progress.error)
         opened.callback(cache.close)
         registry = ToolchainRegistry(workspace, Families(cases))
         engine = Engine(registry, cache, jobs)
