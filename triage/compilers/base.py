@@ -12,7 +12,7 @@ from enum import StrEnum
 from functools import cached_property
 from inspect import getfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 from triage.compilers.interpreters import base_interpreter, editable_sources
 from triage.compilers.invocation import Invocation, IrPrinter, MlirTools, Runner
@@ -40,18 +40,6 @@ if TYPE_CHECKING:  # a compile needs none of them; one family has the first two
     from triage.mlir import SourcePosition
     from triage.mlir.fingerprint import Vocabulary
 VERSION = "{version}"
-
-
-def family_yaml(family: type[object], name: str) -> Any:
-    """Read a YAML file that lies next to the module which defines the class `family`.
-    Returns None if there is no such file.
-    """
-    import yaml
-
-    file = Path(getfile(family)).with_name(name)
-    if file.is_file():
-        return yaml.safe_load(file.read_text("utf-8"))
-    return None
 
 
 @dataclass(frozen=True)
@@ -257,6 +245,9 @@ class LintedCase:
     """Sentences about what was not checked."""
 
 
+Form = TypeVar("Form")
+
+
 class Compiler(ABC):
     """One compiler family. A minimal family sets `name` and `folders` and implements
     the abstract methods.
@@ -323,29 +314,34 @@ class Compiler(ABC):
         """The project's form for bug reports: `issue_form.yaml` in the family's
         folder.
         """
-        return IssueForm(**(family_yaml(type(self), "issue_form.yaml") or {}))
+        return self._read_file("issue_form.yaml", IssueForm)
 
     @cached_property
     def remedy_options(self) -> OptionCatalog:
         """The compiler's options that `remedy` tries beyond the failure rules:
         `options.yaml` in the family's folder.
         """
-        from pydantic import TypeAdapter
-
-        words = family_yaml(type(self), "options.yaml") or {}
-        return TypeAdapter(OptionCatalog).validate_python(words)
+        return self._read_file("options.yaml", OptionCatalog)
 
     @cached_property
     def vocabulary(self) -> Vocabulary:
         """The names of operations, types and passes in its IR: `vocabulary.yaml` in the
         family's folder.
         """
-        from pydantic import TypeAdapter
-
         from triage.mlir.fingerprint import Vocabulary  # slow to import
 
-        words = family_yaml(type(self), "vocabulary.yaml")
-        return TypeAdapter(Vocabulary).validate_python(words)
+        return self._read_file("vocabulary.yaml", Vocabulary)
+
+    def _read_file(self, name: str, form: type[Form]) -> Form:
+        """Return the content of a YAML file next to the family's module. A missing file
+        leaves all keys at their defaults.
+        """
+        import yaml
+        from pydantic import TypeAdapter
+
+        file = Path(getfile(type(self))).with_name(name)
+        keys = yaml.safe_load(file.read_text("utf-8")) if file.is_file() else {}
+        return TypeAdapter(form).validate_python(keys)
 
     def declaring_options(
         self, case: Case, program: Path, devices: Iterable[str]

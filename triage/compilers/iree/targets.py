@@ -35,7 +35,10 @@ class Backend:
 
 def _read_backends() -> dict[str, Backend]:
     text = Path(__file__).with_name("targets.yaml").read_text("utf-8")
-    return {name: Backend(**keys) for name, keys in yaml.safe_load(text).items()}
+    return {
+        name: Backend(**keys)
+        for name, keys in yaml.load(text, yaml.CSafeLoader).items()
+    }
 
 
 BACKENDS = _read_backends()
