@@ -68,7 +68,7 @@ class ScriptFamily(Compiler):
     def describe(self, program: Path, seal: Seal) -> Description:
         raise NotImplementedError
 
-    def command_line(self, case: Case, toolchain: Toolchain) -> Invocation:
+    def invocation(self, case: Case, toolchain: Toolchain) -> Invocation:
         return Invocation(())
 
 

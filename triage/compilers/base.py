@@ -26,11 +26,11 @@ from triage.model.fields import (
     fits,
     in_json,
 )
-from triage.model.outcome import Cause, NoAnswer
+from triage.model.outcome import NoAnswer
 from triage.model.revision import Capabilities, FamilyRef, Toolchain
 from triage.processes.sealing import Seal
 from triage.recipes.recipe import RecipeFamily
-from triage.recipes.values import Constant, parse_version, read_constant
+from triage.recipes.values import Constant, read_constant
 
 if TYPE_CHECKING:  # a compile needs none of them; one family has the first two
     from triage.compilers.iree.adapter import IreeKernels
@@ -53,14 +53,6 @@ class Description:
     """SHA."""
     date: str | None = None
     """`YYYY-MM-DD`."""
-
-    @property
-    def pep440(self) -> str | None:
-        """The version in the spelling of PEP 440, if it is one."""
-        version = parse_version(self.version)
-        if version:
-            return str(version)
-        return None
 
 
 SCRIPT_WORKER = Path(__file__).with_name("script_worker.py")
@@ -380,18 +372,11 @@ class Compiler(ABC):
         Raises EnvironmentFailure if it does not run.
         """
 
-    def invocation(self, case: Case, toolchain: Toolchain) -> Invocation | NoAnswer:
-        """Return the command line for a case on this version, or why there is none."""
-        backend = case.target.backend
-        backends = toolchain.capabilities.backends
-        if backends and backend not in backends:
-            has = f"no backend {backend} (it has {', '.join(sorted(backends))})"
-            return NoAnswer(Cause.TARGET, f"{toolchain.revision.name} has {has}")
-        return self.command_line(case, toolchain)
-
     @abstractmethod
-    def command_line(self, case: Case, toolchain: Toolchain) -> Invocation | NoAnswer:
-        """Return the command line for a case whose backend this version has."""
+    def invocation(self, case: Case, toolchain: Toolchain) -> Invocation | NoAnswer:
+        """Return the command line for a case on this version, or why there is none. It
+        is asked if the version has the backend.
+        """
 
     def needs(self, root: Path, program: Path) -> Needs:
         """Return what a compile reads besides its input, of the toolchain in the folder

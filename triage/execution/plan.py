@@ -61,7 +61,8 @@ def plan_task(engine: Engine, case: Case, toolchain: Toolchain) -> Task:
     if case.script:
         invocation = _script_invocation(case, case.script, toolchain)
     else:
-        planned = compiler.invocation(case, toolchain)
+        missing = missing_backend(case, toolchain)
+        planned = missing or compiler.invocation(case, toolchain)
         if isinstance(planned, NoAnswer):
             raise NoTask(planned)
         invocation = planned
@@ -77,6 +78,16 @@ def plan_task(engine: Engine, case: Case, toolchain: Toolchain) -> Task:
             run = error.outcome
     inputs = (prepared, invocation, reads, content, state)
     return Task(case, toolchain, compiler, *inputs, run)
+
+
+def missing_backend(case: Case, toolchain: Toolchain) -> NoAnswer | None:
+    """Return the answer for a backend that a version lacks, if it lists any."""
+    backend = case.target.backend
+    backends = toolchain.capabilities.backends
+    if not backends or backend in backends:
+        return None
+    has = f"no backend {backend} (it has {', '.join(sorted(backends))})"
+    return NoAnswer(Cause.TARGET, f"{toolchain.revision.name} has {has}")
 
 
 def last_execution(

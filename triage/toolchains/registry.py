@@ -350,7 +350,7 @@ class ToolchainRegistry:
         # The day of the commit is better than that of the upload, which differs between
         # indexes and which some omit. A build may report another commit.
         revision = ref.revision
-        version = description.pep440
+        version = description.version
         commit = revision.commit or description.commit
         day = revision.date or description.date
         if ref.release:
@@ -391,6 +391,8 @@ class ToolchainRegistry:
             with suppress(ValueError):  # of another version of triage
                 return identity, schema_of(Description).validate_json(stored)
         description = compiler.describe(program, Seal(readable_paths(needs)))
+        version = parse_version(description.version)
+        description = replace(description, version=str(version) if version else None)
         text = json.dumps(asdict(description), default=list)
         self.home.store("capabilities", key, text.encode())
         return identity, description

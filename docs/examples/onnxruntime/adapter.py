@@ -63,7 +63,7 @@ class OnnxRuntime(Compiler):
         known = Capabilities(frozenset({"cpu"}), flags=_FLAGS)
         return Description(version, known)
 
-    def command_line(self, case: Case, toolchain: Toolchain) -> Invocation | NoAnswer:
+    def invocation(self, case: Case, toolchain: Toolchain) -> Invocation | NoAnswer:
         version, python = toolchain.version, str(toolchain.program)
         flags = applied_flags(case, version)
         unknown = [flag for flag in flags if flag_name(flag) not in _FLAGS]

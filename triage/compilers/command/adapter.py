@@ -304,7 +304,7 @@ class Command(Compiler):
     def runs_script(self, case: Case) -> bool:
         return isinstance(case.spec, CommandSpec) and not case.spec.command
 
-    def command_line(self, case: Case, toolchain: Toolchain) -> Invocation | NoAnswer:
+    def invocation(self, case: Case, toolchain: Toolchain) -> Invocation | NoAnswer:
         spec = case.spec
         if not isinstance(spec, CommandSpec):
             return NoAnswer(Cause.RECIPE, f"the recipe of {case.name} has no command")

@@ -350,7 +350,7 @@ class Iree(Compiler):
             ),
         )
 
-    def command_line(self, case: Case, toolchain: Toolchain) -> Invocation | NoAnswer:
+    def invocation(self, case: Case, toolchain: Toolchain) -> Invocation | NoAnswer:
         capabilities = toolchain.capabilities
         phase = case.phase
         if phase is not None and phase not in capabilities.phases:

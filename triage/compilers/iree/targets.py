@@ -33,15 +33,10 @@ class Backend:
     aliases: Sequence[str] = ()
 
 
-def _read_backends() -> dict[str, Backend]:
-    text = Path(__file__).with_name("targets.yaml").read_text("utf-8")
-    return {
-        name: Backend(**keys)
-        for name, keys in yaml.load(text, yaml.CSafeLoader).items()
-    }
-
-
-BACKENDS = _read_backends()
+_TEXT = Path(__file__).with_name("targets.yaml").read_text("utf-8")
+BACKENDS = {
+    name: Backend(**keys) for name, keys in yaml.load(_TEXT, yaml.CSafeLoader).items()
+}
 CHIP_FLAGS = {
     flag: name
     for name, backend in BACKENDS.items()

@@ -203,7 +203,7 @@ class Triton(Compiler):
             return replace(call, packages=(*call.packages, "setuptools"))
         return call
 
-    def command_line(self, case: Case, toolchain: Toolchain) -> Invocation | NoAnswer:
+    def invocation(self, case: Case, toolchain: Toolchain) -> Invocation | NoAnswer:
         program = toolchain.program
         python = _interpreter_of(program)
         packages = str(program.parents[2])

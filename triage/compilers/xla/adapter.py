@@ -248,7 +248,7 @@ class Xla(Compiler):
         source = case.input
         return source.kind is InputKind.OTHER and source.path.suffix == ".py"
 
-    def command_line(self, case: Case, toolchain: Toolchain) -> Invocation:
+    def invocation(self, case: Case, toolchain: Toolchain) -> Invocation:
         work: tuple[str, ...] = ("compile",)
         if self.runs_script(case):
             work = script_options(case, "--flags-in=XLA_FLAGS")
