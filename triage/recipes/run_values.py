@@ -220,7 +220,7 @@ def element_name(array: Array) -> str:
 
 def type_name(array: Array) -> str:
     """Return the type of an array, such as `2x3xf32`."""
-    return "x".join([*map(str, array.shape), element_name(array)])
+    return "x".join([*map(str, array.shape), element_name(array) or array.dtype.name])
 
 
 def is_scalar(text: str) -> bool:
