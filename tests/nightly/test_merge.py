@@ -88,7 +88,7 @@ def test_what_one_shard_found_out_is_known_of_the_failure_in_all() -> None:
     clusters = [replace(cluster, culprit=None) for cluster in shards()[-1].clusters]
     [cluster, *_] = merge(*shards(3, 1, clusters=clusters)).clusters
     assert cluster.cases == ["a", "b"]
-    assert cluster.changed_at
+    assert cluster.culprit
 
 
 def test_a_culprit_holds_for_the_cases_that_each_shard_bisected() -> None:

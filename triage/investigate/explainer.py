@@ -110,7 +110,7 @@ class Explainer:
         """
         registry = self.engine.registry
         family = self.case.compiler
-        if self.rev is not None:
+        if self.rev:
             return [registry.resolve(self.rev, family)]
         refs = [*named, *reversed(registry.installed_releases(family))]
         if not refs:
@@ -176,7 +176,7 @@ class Explainer:
         probe = self._first_probe(self._is_wanted, others)
         passes_on_several = answer.passes and refs[1:] and not answer.unseen
         is_enough = passes_on_several or (self.rev and answer.cause is not Cause.INPUT)
-        if probe is None and not (is_enough or self.reported):
+        if not (probe or is_enough or self.reported):
             line = probe_key_releases(BisectRequest(self.engine, self.case))
             last = [line.probes[index][-1] for index in reversed(line.last_outcomes)]
             failing = (item for item in last if self._is_wanted(item.outcome))
@@ -214,13 +214,14 @@ class Explainer:
         """Say of a case that passes if its results were not compared. If only another
         release can say what is right, it is not known to pass.
         """
+        is_expected = self.text or self._needs_reference
+        cause = Cause.NEEDLESS
         if answer.left and self._needs_reference:
             answer.passes = False
-            answer.unanswered = NoAnswer(Cause.TIME, _NOT_COMPARED)
+            cause = Cause.TIME
+        elif not is_expected or Stage.COMPARE in self.case.stages:
             return
-        is_expected = self.text or self._needs_reference
-        if is_expected and Stage.COMPARE not in self.case.stages:
-            answer.unanswered = NoAnswer(Cause.NEEDLESS, _NOT_COMPARED)
+        answer.unanswered = NoAnswer(cause, _NOT_COMPARED)
 
     def _commands(self, answer: Explanation) -> list[str]:
         """Return the command lines that go on from here."""

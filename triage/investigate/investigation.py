@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from math import inf
 from pathlib import Path
@@ -63,6 +64,7 @@ _REMEDIES_TRIED = 60  # candidates
 _REMEDY_SECONDS = 300.0  # a budget may allow less
 _PATIENCE_SECONDS = 120.0  # for each compile that prints its IR
 _SLOWER_SECONDS = 5.0  # that make a difference when a case is chosen
+_UNKNOWN = NoAnswer(Cause.NEEDLESS, "its culprit is not known")
 _SPENT = NoAnswer(Cause.TIME, "the budget is spent")
 #: The status of a step without an answer; `failed` for other causes.
 _STATUSES = {
@@ -116,47 +118,30 @@ class ClusterInvestigation:
         """
         began = time.monotonic()
         engine = self.work.engine
-        failure = self.record.failure
-        timed_out = threading.Event()
-
-        def stop() -> None:
-            timed_out.set()
-            engine.stop.set()
-
-        timer = threading.Timer(min(self.seconds, threading.TIMEOUT_MAX), stop)
-        timer.daemon = True
-        timer.start()
-        try:
-            problem = step(self) if self.seconds > 0 else _SPENT
-        except Interrupted:
-            if not timed_out.is_set():
+        with _stopped_after(self.seconds, engine.stop) as timed_out:
+            try:
+                problem = step(self) if self.seconds > 0 else _SPENT
+            except Interrupted:
+                if not timed_out.is_set():
+                    raise
+                problem = _SPENT
+            except EnvironmentFailure as error:  # another run may succeed
+                problem = NoAnswer(Cause.ENVIRONMENT, str(error))
+            except BadInput as error:
+                problem = NoAnswer(Cause.NOT_FOUND, str(error))
+            except OSError:
                 raise
-            problem = _SPENT
-        except EnvironmentFailure as error:  # another run may succeed
-            problem = NoAnswer(Cause.ENVIRONMENT, str(error))
-        except BadInput as error:
-            problem = NoAnswer(Cause.NOT_FOUND, str(error))
-        except OSError:
-            raise
-        except Exception as error:
-            problem = engine.internal_error(f"the step {name}", error)
-        finally:
-            timer.cancel()
-            timer.join()
-        status = "done"
-        reason = None
+            except Exception as error:
+                problem = engine.internal_error(f"the step {name}", error)
+        seconds = round(time.monotonic() - began, 2)
+        result = StepResult(name, "done", seconds)
         if problem:
             status = _STATUSES.get(problem.cause, "failed")
-            reason = problem.reason
+            result = StepResult(name, status, seconds, problem.reason)
         if problem or timed_out.is_set():
             # a search that fails sets it, too, to end its other compiles
             engine.stop.clear()
-        self.step_results[name] = StepResult(
-            name, status, round(time.monotonic() - began, 2), reason
-        )
-        if name == "bisect" and problem and failure and not self.record.culprit:
-            ends = [ref for ref in self.work.ends if ref]
-            self.add(culprit=known_range(engine, self.case, ends, failure))
+        self.step_results[name] = result
 
     # Since when
 
@@ -259,7 +244,7 @@ class ClusterInvestigation:
         """Probe the other cases before and at the culprit."""
         others = [member for member in self.members if member.case != self.case.name]
         if self.pair is None:
-            return NoAnswer(Cause.NEEDLESS, "its culprit is not known")
+            return _UNKNOWN
         if not others:
             return NoAnswer(Cause.NEEDLESS, "it has no other case")
         jobs = [
@@ -292,7 +277,7 @@ class ClusterInvestigation:
         engine = self.work.engine
         pair = self.pair or self.pair_of(self.record.culprit)
         if pair is None:
-            return NoAnswer(Cause.NEEDLESS, "its culprit is not known")
+            return _UNKNOWN
         has_passes = engine.compilers[self.case.compiler].passes is not None
         if self.failure.stage is not Stage.COMPILE or not has_passes:
             return NoAnswer(Cause.NEEDLESS, "it fails outside of printed passes")
@@ -405,6 +390,10 @@ class Investigation:
                     cluster.seconds = seconds_left
             self.engine.progress.note(f"{name}: {cluster.case.name}")
             cluster.do_step(name, STEPS[name])
+            if name == "bisect" and cluster.record.culprit is None:
+                ends = [ref for ref in self.ends if ref]
+                known = known_range(self.engine, cluster.case, ends, cluster.failure)
+                cluster.add(culprit=known)
             if name == "confirm" and cluster.record.different:
                 self._split(cluster)
             yield
@@ -440,6 +429,25 @@ class Investigation:
         number = 1 + sum(other.record.key == key for other in self.clusters)
         part = key.cluster(names, moved[0].failure)
         self.add_cluster(replace(part, id=f"{part.id}.{number}"), moved)
+
+
+@contextmanager
+def _stopped_after(seconds: float, stop: threading.Event) -> Iterator[threading.Event]:
+    """Set `stop` after some seconds. Yield an event that says whether it was."""
+    timed_out = threading.Event()
+
+    def stop_work() -> None:
+        timed_out.set()
+        stop.set()
+
+    timer = threading.Timer(min(seconds, threading.TIMEOUT_MAX), stop_work)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield timed_out
+    finally:
+        timer.cancel()
+        timer.join()
 
 
 def _are_releases(pair: ToolchainPair) -> bool:

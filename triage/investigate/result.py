@@ -211,13 +211,6 @@ class FailureCluster:
         return list(filter(None, (self.representative, *self.confirmed)))
 
     @property
-    def changed_at(self) -> Revision | None:
-        """The revision that changed the cases, as far as a bisect knows."""
-        if self.culprit:
-            return self.culprit.after
-        return None
-
-    @property
     def has_culprit(self) -> bool:
         if self.culprit and self.culprit.brought_failure:
             return self.culprit.status is Answer.CULPRIT

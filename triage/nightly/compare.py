@@ -269,14 +269,13 @@ def _join_clusters(
     are one; what was found out comes from the first shard that found it out.
     """
     clusters = [cluster for night in nights for cluster in night.clusters]
-    clusters.sort(key=lambda cluster: not cluster.changed_at)
+    clusters.sort(key=lambda cluster: not _changed_at(cluster))
     joined = []
     for whole in clusters_of(cases):
         parts: dict[str, list[FailureCluster]] = {}
         for cluster in clusters:
-            at = cluster.changed_at
             if cluster.key == whole.key:
-                culprit = at.name if at else next(iter(parts), "")
+                culprit = _changed_at(cluster) or next(iter(parts), "")
                 parts.setdefault(culprit, []).append(cluster)
         for number, alike in enumerate(parts.values(), 1):
             names = {name for cluster in alike for name in cluster.cases}
@@ -285,13 +284,20 @@ def _join_clusters(
             bisected = [
                 name
                 for cluster in alike
-                if cluster.changed_at
+                if _changed_at(cluster)
                 for name in cluster.bisected_cases
             ]
             if members:
                 part = replace(alike[0], id=identity, cases=members)
                 joined.append(replace(part, confirmed=bisected[1:]))
     return joined
+
+
+def _changed_at(cluster: FailureCluster) -> str:
+    """Return the revision that changed the cases, as far as a bisect knows."""
+    if cluster.culprit and cluster.culprit.after:
+        return cluster.culprit.after.name
+    return ""
 
 
 def copy_files(folders: Sequence[Path], out: Path) -> None:
