@@ -53,7 +53,7 @@ replay {ROOT}/reproducers/affinity-symbol-undeclared -t 99.0.0  4  no iree 99.0.
 """
 # A command line, its exit code, and what its answer says. A failure outweighs what could
 # not be tested.
-ANSWERS = """
+ANSWERS = f"""
 run exits.yaml                                       2  exit status 1: no such shape
 run silent.yaml                                      2  printed nothing
 run crashes.yaml                                     2  SIGSEGV
@@ -65,6 +65,7 @@ run good.yaml -t 1.0.0 -t path:broken                4  passed
 nightly good.yaml -b 1.0.0 -t path:broken            4  1 untestable
 attribute good.yaml --good 1.0.0 --bad path:broken   4  cannot compare
 variants many.yaml -t path:broken                    4  No case fails
+reduce {ROOT}/recipes/models/row_sum.mlir --backend rocm --chip gfx924 -t installed  3  not know its target
 """
 GENERATORS = {
     "exits": "import sys; sys.exit('no such shape')",

@@ -203,13 +203,16 @@ def _failure_to_keep(probes: Sequence[Probe]) -> Failure:
         if isinstance(probe.outcome, NoAnswer):
             why = f"untestable on {probe.revision.name}: {probe.outcome.reason}"
             raise NotReducibleError(probe.outcome.cause, why)
-    failure = probes[0].outcome.failure
-    name = probes[0].revision.name
+    bad, *good = probes
+    failure = bad.outcome.failure
+    name = bad.revision.name
     why = f"it passes on {name}; there is nothing to reduce"
     if failure and failure.stage is Stage.IMPORT:
         why = f"the importer of {name} fails before the compiler runs"
-    elif isinstance(probes[-1].outcome, Failed) and len(probes) > 1:
-        why = f"it fails on {probes[-1].revision.name}, the --good version, too"
+    elif good and isinstance(good[0].outcome, Failed):
+        why = f"it fails on {good[0].revision.name}, the --good version, too"
+    elif failure and failure.family == "target" and not good:
+        why = f"{name} does not know its target: {failure.headline}"
     elif failure:
         return failure
     raise NotReducibleError(Cause.NOT_FOUND, why)
