@@ -122,7 +122,7 @@ def test_an_answer_about_releases_is_always_true(
     claimed = [change for change in (broke, changed) if change] or [fixed]
     is_culprit = all(each and each.status is Answer.CULPRIT for each in claimed)
     assert (answer.status is Answer.CULPRIT) == is_culprit
-    assert answer.confirmed
+    assert (answer.confirmed, answer.reason) == (True, None)
 
 
 def search_commits(history: str, false_good: float = 0.0, seed: int = 0) -> Any:

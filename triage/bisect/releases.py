@@ -241,10 +241,10 @@ def plan_releases(
     if first is None:
         first = _find_newest_before(search, Passed if is_regression else Failed)
     if first is None:
-        unsearched = conclude(search, _reason_if_alike(search), search.fixed)
-        if search.fixed is None:
-            return unsearched
-        return replace(unsearched, kind=BisectKind.FIX, failure=search.fixed.failure)
+        if search.fixed:
+            fix = replace(search, kind=BisectKind.FIX, failure=search.fixed.failure)
+            return conclude(fix, None, search.fixed)
+        return conclude(search, _reason_if_alike(search))
     if first >= search.last:
         raise BadInput(
             f"{line.name(first)} is the newest testable release: there is nothing to "
@@ -333,8 +333,9 @@ def _reason_if_alike(search: Search) -> NoAnswer:
     oldest = min(index for index in tested if index >= search.first)
     if oldest < search.last:
         return replace(search, first=oldest).problem_of(oldest)
-    why = f"no release before {line.name(search.last)} can be tested"
-    return NoAnswer(Cause.NOT_FOUND, why)
+    return NoAnswer(
+        Cause.NOT_FOUND, f"no release before {line.name(search.last)} can be tested"
+    )
 
 
 def spread_releases(first: int, last: int, bounds: Iterable[int] = ()) -> list[int]:
