@@ -52,7 +52,7 @@ class ProgramTarget:
     )
 
     def write_recipe(
-        self, word: Path, revs: Sequence[str | None] = ()
+        self, word: Path, revs: Sequence[str | None]
     ) -> StartedRecipe | None:
         """Write a recipe for a program, a text or a command line; return None for a
         recipe. `revs` may name the package that a script is about.

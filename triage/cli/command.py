@@ -60,7 +60,7 @@ class AppContext:
 
     quiet: bool
     verbose: bool
-    run_code: bool = False
+    run_code: bool
 
     def progress(self) -> Progress:
         """Return what shows progress on stderr: bars on a terminal, lines in a log, or

@@ -45,8 +45,8 @@ class StartedRecipe:
 
     path: Path
     start: RecipeStart
-    text: str = ""
-    """The text that was pasted."""
+    text: str
+    """The text that was pasted; empty if none was."""
 
     @property
     def is_pasted(self) -> bool:
@@ -161,7 +161,7 @@ def start_recipe(
 
 
 def write_recipe_for(
-    word: str, options: ProgramTarget, revs: Sequence[str | None] = ()
+    word: str, options: ProgramTarget, revs: Sequence[str | None]
 ) -> StartedRecipe:
     """Write a recipe into the home for what stands in the place of one: a program, a
     text, or a command line in one word. `revs` may name the package that a script is

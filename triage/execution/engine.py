@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from copy import copy
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -264,10 +264,11 @@ class Engine:
         """Return the probes of jobs that are cached, or cannot be made on any machine;
         None for the others.
         """
-        refs = {job.ref for job in jobs if not (job.fresh or self.judge)}
-        installed = set(filter(self.registry.is_installed, refs))
+        is_installed = cache(self.registry.is_installed)
         planned = [
-            self.plan(job) if job.ref in installed and not job.fresh else None
+            None
+            if job.fresh or self.judge or not is_installed(job.ref)
+            else self.plan(job)
             for job in jobs
         ]
         tasks = [task for task in planned if isinstance(task, Task)]
@@ -478,10 +479,10 @@ def open_engine(
         with suppress(OSError):
             remove_leftovers(home)
             opened.enter_context(lock_file(home.use_lock, fcntl.LOCK_SH))
-        cache = ResultCache(home.results_database, workspace.progress.error)
-        opened.callback(cache.close)
+        results = ResultCache(home.results_database, workspace.progress.error)
+        opened.callback(results.close)
         registry = ToolchainRegistry(workspace, Families(cases))
-        engine = Engine(registry, cache, jobs)
+        engine = Engine(registry, results, jobs)
         if cluster:
             engine.cluster = cluster(registry)
             opened.callback(engine.cluster.close)

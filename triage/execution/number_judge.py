@@ -95,7 +95,7 @@ def compile_sampler(
     case: Case,
     ref: ToolchainRef,
     *,
-    is_trial: bool = False,
+    is_trial: bool,
 ) -> Sampler:
     """Return what compiles a case and reads a number of the compile; one that varies is
     read of a new compile. A trial compiles once, whatever the ending.

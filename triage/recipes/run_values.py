@@ -229,7 +229,7 @@ def is_scalar(text: str) -> bool:
     return value.file is None and not value.type
 
 
-def value_text(array: Array, *, scalar: bool = False) -> str | None:
+def value_text(array: Array, *, scalar: bool) -> str | None:
     """Return a value as a text, if it has a few elements or equal ones; otherwise it
     needs a file. scalar: the value is not a tensor.
     """
@@ -272,7 +272,7 @@ class ValueType:
     shape: tuple[int | None, ...]
     """None for an unknown size."""
     dtype: np.dtype[Any]
-    scalar: bool = False
+    scalar: bool
     """It is not a tensor."""
 
 
