@@ -303,14 +303,6 @@ def _model_test(file: SuiteFile) -> Iterator[Case]:
         kind = "benchmark"
         models = [_quality_test(file, name) for name in names]
     programs = [_program(model) for model in models]
-    weights = []
-    for entry in test.weights:
-        module = _module(file, entry.module) if entry.module else file
-        weights.append((entry.scope, _weights(module, entry.url, entry.seed)))
-    if not test.type:
-        for model in models:
-            url = model.read(ModelTest).real_weights
-            weights.append((_SCOPE, _weights(model, url, None)))
     pipeline = test.pipeline_mlir
     if test.mlir_file_name is not None:
         pipeline = str(file.file_below(test.mlir_file_name))
@@ -322,7 +314,7 @@ def _model_test(file: SuiteFile) -> Iterator[Case]:
         run = RunSpec(
             inputs=tuple(map(file.value, test.inputs)),
             expected=tuple(map(file.value, (*test.outputs, *test.expected_outputs))),
-            parameters=tuple(weights),
+            parameters=tuple(_weights_of(file, test, models)),
             flags=(*test.run_args, *test.threshold_args, *test.benchmark_flags),
             libraries=tuple(programs[1:]),
             device=test.device,
@@ -404,6 +396,19 @@ def _program(file: SuiteFile) -> Library:
     if tuner is not None:
         flags.append(f"{_LIBRARY}{file.file_below(tuner)}")
     return file.program(model.mlir, [*flags, *machine.flags])
+
+
+def _weights_of(
+    file: SuiteFile, test: ModelTest, models: Sequence[SuiteFile]
+) -> Iterator[tuple[str, Path]]:
+    """Yield the scopes of the weights of a test, and their files."""
+    for entry in test.weights:
+        module = _module(file, entry.module) if entry.module else file
+        yield entry.scope, _weights(module, entry.url, entry.seed)
+    if not test.type:
+        for model in models:
+            url = model.read(ModelTest).real_weights
+            yield _SCOPE, _weights(model, url, None)
 
 
 def _weights(file: SuiteFile, url: str, seed: int | None) -> Path:
