@@ -6,7 +6,7 @@ kernel, which reductions and remedies change.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property
@@ -90,16 +90,6 @@ class Environment:
 
 
 Packaging = Wheel | Environment
-
-
-def first_file(root: Path, patterns: Sequence[str]) -> Path | None:
-    """Return the first file that a pattern finds below a folder, or the file `root`
-    itself.
-    """
-    paths = [path for pattern in patterns for path in sorted(root.glob(pattern))]
-    if root.is_file():
-        paths = [root]
-    return next((path.absolute() for path in paths if path.is_file()), None)
 
 
 @dataclass(frozen=True)

@@ -96,6 +96,16 @@ def flag_name(text: str) -> str:
     return text.lstrip("-").partition("=")[0]
 
 
+def first_file(root: Path, patterns: Sequence[str]) -> Path | None:
+    """Return the first file that a pattern finds below a folder, or the file `root`
+    itself.
+    """
+    paths = [path for pattern in patterns for path in sorted(root.glob(pattern))]
+    if root.is_file():
+        paths = [root]
+    return next((path.absolute() for path in paths if path.is_file()), None)
+
+
 def ask_compiler(argv: Sequence[str], seal: Seal) -> Execution:
     """Run a command that asks a compiler about itself. Raises EnvironmentFailure if it
     fails, does not start or takes longer than a minute.
@@ -269,10 +279,7 @@ class WorkerRunner(Runner):
 
     def program(self, root: Path, *, measured: bool) -> Path | None:
         """Return the interpreter that runs the worker."""
-        for python in (root / "bin" / "python", root / "python"):
-            if python.is_file():
-                return python
-        return None
+        return first_file(root, ("bin/python", "python"))
 
     def argv(self, *arguments: Any) -> list[str]:
         python, *words = super().argv(*arguments)

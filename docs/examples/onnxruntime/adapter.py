@@ -13,7 +13,7 @@ from triage.compilers.base import (
     Needs,
     environment_needs,
 )
-from triage.compilers.invocation import Invocation, ask_compiler, flag_name
+from triage.compilers.invocation import Invocation, ask_compiler, first_file, flag_name
 from triage.compilers.invocation import WorkerRunner
 from triage.model.case import Case, InputKind
 from triage.model.outcome import Cause, NoAnswer
@@ -48,9 +48,9 @@ class OnnxRuntime(Compiler):
     run = WorkerRunner(WORKER, ("--optimize=DISABLE_ALL",))
 
     def locate(self, root: Path) -> Path | None:
-        python = root if root.is_file() else root / "bin" / "python"
-        if python.is_file() and list(python.parents[1].glob(_PACKAGE)):
-            return python.absolute()
+        python = first_file(root, ("bin/python",))
+        if python and list(python.parents[1].glob(_PACKAGE)):
+            return python
         return None
 
     def needs(self, root: Path, program: Path) -> Needs:

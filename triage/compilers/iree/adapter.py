@@ -15,7 +15,6 @@ from triage.compilers.base import (
     Compiler,
     Description,
     Needs,
-    first_file,
 )
 from triage.compilers.interpreters import is_script
 from triage.compilers.invocation import (
@@ -24,6 +23,7 @@ from triage.compilers.invocation import (
     MlirTools,
     Runner,
     ask_compiler,
+    first_file,
 )
 from triage.compilers.iree.targets import (
     DEVICE,

@@ -22,12 +22,11 @@ from triage.compilers.base import (
     Needs,
     Packaging,
     Wheel,
-    first_file,
     kernel_of,
 )
 from triage.compilers.interpreters import Version as PythonVersion
 from triage.compilers.interpreters import base_interpreter, interpreter
-from triage.compilers.invocation import Invocation
+from triage.compilers.invocation import Invocation, first_file
 from triage.compilers.repro_script import (
     StandaloneCall,
     StandaloneCompile,

@@ -29,6 +29,7 @@ from triage.compilers.invocation import (
     MlirTools,
     WorkerRunner,
     ask_compiler,
+    first_file,
 )
 from triage.compilers.pasted_text import (
     PastedProgram,
@@ -186,24 +187,22 @@ class Xla(Compiler):
 
     recipe_starter = XlaRecipes()
 
-    def mlir_tools(self, toolchain: Toolchain) -> MlirTools | None:
+    def mlir_tools(self, toolchain: Toolchain) -> MlirTools:
         """Return the tools of IREE, which are installed with this program and read
         StableHLO.
         """
         package = find_spec("iree.compiler")
-        if package is None or package.origin is None:
-            return None
-        optimizer = Path(package.origin).parent / "_mlir_libs" / "iree-opt"
-        if optimizer.is_file():
-            root = optimizer.parents[3]
-            return MlirTools(optimizer, root, "iree.compiler", (root,))
-        return None
+        assert package  # this program depends on it
+        assert package.origin
+        optimizer = Path(package.origin).with_name("_mlir_libs") / "iree-opt"
+        root = optimizer.parents[3]
+        return MlirTools(optimizer, root, "iree.compiler", (root,))
 
     def locate(self, root: Path) -> Path | None:
         """Return the interpreter of a virtual environment that has a jaxlib."""
-        python = root if root.is_file() else root / "bin" / "python"
-        if python.is_file() and list(python.parents[1].glob(f"{_PACKAGE}/version.py")):
-            return python.absolute()
+        python = first_file(root, ("bin/python",))
+        if python and list(python.parents[1].glob(f"{_PACKAGE}/version.py")):
+            return python
         return None
 
     def needs(self, root: Path, program: Path) -> Needs:
