@@ -139,7 +139,7 @@ def look_again(
         finding = _match_messages(line, rules) if is_quote or line in loud else None
         if finding:
             return finding, ()
-    likely = [line for score, line in ranked if loud and (score > 0 or line in loud)]
+    likely = [line for score, line in ranked if score > 0 or line in loud]
     if is_quote:
         quoted = [_unknown_finding(line, rules) for line in likely if line in loud]
         return next(iter(quoted), None), ()
@@ -179,9 +179,8 @@ def _looks_like_failure(line: LogLine, score: float, *, is_quote: bool) -> bool:
         return False
     if score > _ALARMING or line.annotation == "logged error":
         return True
-    if _matches("failure_signs", line):
-        return True
-    return is_quote and _matches("quoted_failures", line)
+    is_quoted = is_quote and _matches("quoted_failures", line)
+    return is_quoted or _matches("failure_signs", line)
 
 
 def _matches(key: str, line: LogLine) -> bool:
