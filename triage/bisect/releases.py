@@ -162,8 +162,8 @@ def versions_between(
     *,
     nightlies: bool = False,
 ) -> Sequence[ToolchainRef]:
-    """Return two toolchains and what lies between them, oldest first. The version of a
-    local build is the one that it reports.
+    """Return two toolchains and what lies between them, oldest first: nothing that is
+    known between two local builds, else by the version that a build reports.
 
     nightlies: include them between two releases, too.
 
@@ -171,6 +171,8 @@ def versions_between(
         BadInput: A build reports no version, or the new one is not newer.
         EnvironmentFailure: The releases cannot be listed, or a build does not run.
     """
+    if old.path and new.path and old != new:
+        return (old, new)
     versions = []
     for ref in (old, new):
         name = ref.revision.name
