@@ -85,7 +85,7 @@ def test_a_script_finds_the_compiler_of_a_release_in_its_path(
     ("good", "bad", "code", "answer"),
     [
         ("3.1.0", "3.2.0", 0, {"suspect_passes": ["ScheduleExecutionPass"]}),
-        ("3.2.0", "3.3.0", 3, "same failure"),
+        ("3.2.0", "3.3.0", 3, "3.2.0 fails too"),
         ("3.2.0", "3.1.0", 3, "--good"),
     ],
 )

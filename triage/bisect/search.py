@@ -229,18 +229,19 @@ class Search:
         low, high = belief.likeliest_pair if belief.is_resolved else belief.bounds
         doubt = None
         if belief.is_resolved and older is not None:
-            tally = belief.tally(older)
-            text = f"{line.name(self.order[older])} shows the same failure in "
-            text += f"{tally.bad} of {tally.tested} runs: "
-            if high - low > 1:
-                text += "the failure may be older."
-            else:
-                changed = max(self.order[low], self.order[high])
-                text += f"{line.name(changed)} only changed how often it occurs."
+            why = "the failure may be older."
+            if high - low == 1:
+                name = line.name(max(self.order[low], self.order[high]))
+                why = f"{name} only changed how often it occurs."
                 low = 0
                 high = older
                 chances = belief.weights
-            doubt = NoAnswer(Cause.NOISE, text)
+            tally = belief.tally(older)
+            name = line.name(self.order[older])
+            runs = f"{tally.bad} of {tally.tested} runs"
+            doubt = NoAnswer(
+                Cause.NOISE, f"{name} shows the same failure in {runs}: {why}"
+            )
         smallest = 0.0
         if belief.is_doubtful and not belief.is_resolved:
             smallest = _UNLIKELY

@@ -240,7 +240,7 @@ def replay_reproducers(
     from triage.reduce.result import Replays
 
     reproducers = open_reproducers(paths)
-    cases = [reproducer.program for reproducer in reproducers]
+    cases = [reproducer.small for reproducer in reproducers]
     revs_of = revs_by_family(cases, toolchain) if toolchain else None
     with open_engine_for(app, cases) as engine:
         replays = replay(engine, reproducers, revs_of)

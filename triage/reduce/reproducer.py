@@ -412,7 +412,7 @@ def _open_reproducer(folder: Path) -> Replay:
             pass
         case _:
             raise BadInput(f"{path}: `case`, `signature` or `bad.name` is missing")
-    program, *others = load_cases([folder / RECIPE])
+    small, *others = load_cases([folder / RECIPE])
     if others:
         raise BadInput(f"{folder / RECIPE} has a matrix; a reproducer is one program")
     kind, _, metric = signature.partition(":")
@@ -421,9 +421,9 @@ def _open_reproducer(folder: Path) -> Replay:
         with suppress(LookupError, TypeError, ValueError):
             details = record["failure"]["details"]
             limit = math.sqrt(float(details["value"]) * float(details["good"]))
-            program = replace(program, thresholds=((metric, limit),))
+            small = replace(small, thresholds=((metric, limit),))
     recorded = None if bad == LOCAL else bad
-    return Replay(str(folder), program, name, signature, recorded)
+    return Replay(str(folder), small, name, signature, recorded)
 
 
 def replay(
@@ -441,7 +441,7 @@ def replay(
     for reproducer in reproducers:
         refs = _refs_of(engine.registry, reproducer, revs_of)
         counts.append(len(refs))
-        jobs += [ProbeJob(reproducer.program, ref) for ref in refs]
+        jobs += [ProbeJob(reproducer.small, ref) for ref in refs]
     results = map(result_of, engine.probe_in_order(jobs, "replay"))
     return tuple(
         replace(reproducer, versions=tuple(islice(results, count)))
@@ -455,7 +455,7 @@ def _refs_of(
     reproducer: Replay,
     revs_of: Mapping[str, Sequence[str]] | None,
 ) -> Collection[ToolchainRef]:
-    family = reproducer.program.compiler
+    family = reproducer.small.compiler
     revs = ["latest"]
     try:
         if revs_of is not None:

@@ -157,7 +157,7 @@ class Replay:
 
     reproducer: str
     """The folder."""
-    program: Case = field(metadata=UNPRINTED)
+    small: Case = field(metadata=UNPRINTED)
     """The reduced case."""
     case: str
     """The name of the original case."""

@@ -66,7 +66,7 @@ def build_site(store: NightStore, out: Path, tracks: str = "*") -> dict[str, Any
     if not history.cases:
         raise BadInput("no night with a result is stored; run `triage nightly`")
     lives = failure_lives(history)
-    pages = _case_pages(history)
+    pages = _paths_of_cases(history)
     numbers = [night.summary.number for night in history.nights[-_GRID_NIGHTS:]]
     urls = {number: f"nights/{number}.html" for number in numbers}
     templates = html_templates()
@@ -93,7 +93,7 @@ def build_site(store: NightStore, out: Path, tracks: str = "*") -> dict[str, Any
     }
 
 
-def _case_pages(history: NightsHistory) -> dict[CaseHistory, str]:
+def _paths_of_cases(history: NightsHistory) -> dict[CaseHistory, str]:
     """Return the page of each case that did not only pass, or that became slower."""
     slower = {row.case for night in history.nights for row in night.record.slower}
     return {
