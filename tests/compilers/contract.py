@@ -139,7 +139,10 @@ class Contract:
     def _reproducer(self, task: Task, ref: ToolchainRef) -> Path:
         """Write the reproducer of a task, as if it failed. Return its folder."""
         made, case = reproducer(), task.case
-        failing = replace(made.bad, case=case, version=task.toolchain.version)
+        failing, *_ = (
+            probe for probe in made.reduction.probes if probe.outcome.failure
+        )
+        failing = replace(failing, case=case, version=task.toolchain.version)
         source = f"input{case.input.path.suffix}"
         files = {source: case.input.path.read_bytes()}
         if case.run:

@@ -83,7 +83,6 @@ def reproducer(letters: str = "PUFFPG", case: Case = CASE) -> Reproducer:
             seconds=31.26,
             probes=tried,
         ),
-        bad=bad,
         compile=StandaloneCompile(
             case=case,
             source="input.mlir",

@@ -254,7 +254,7 @@ def fit_array(array: Array | None, wanted: ValueType) -> Array | None:
         return np.resize(array, sizes).astype(wanted.dtype)
 
 
-@dataclass
+@dataclass(kw_only=True)
 class RunTest(CompileTest):
     """Compiles candidates and runs them. The reference computes what a candidate must
     return.
@@ -264,14 +264,14 @@ class RunTest(CompileTest):
     processes, and a second reference agrees with the first one.
     """
 
-    values: ArgumentValues = field(kw_only=True)
-    references: list[Reference] = field(kw_only=True)
+    values: ArgumentValues
+    references: list[Reference]
     """The one that computes the expected results, and one that confirms it if they
     agree on the original.
     """
-    results: Path = field(kw_only=True)
+    results: Path
     """Folder for the results that references compute."""
-    workers: PersistentWorkers = field(kw_only=True)
+    workers: PersistentWorkers
     _asks_workers: bool = False
     """Whether persistent workers are asked before new processes are started."""
 

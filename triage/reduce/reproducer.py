@@ -34,6 +34,7 @@ from triage.model.case import Case, Expectation, RunSpec
 from triage.model.content import read_bytes
 from triage.model.errors import BadInput
 from triage.model.outcome import Failed, Failure, NoAnswer, Passed, Probe
+from triage.model.revision import Revision
 from triage.recipes.run_values import split_value
 from triage.recipes.values import parse_version, why_unreadable
 from triage.reduce.problem import UnreadableError
@@ -68,8 +69,6 @@ class Reproducer:
     """Its probes are in the order of the versions; its `program` is what the compiler
     reads.
     """
-    bad: Probe
-    """The failing version, one of the reduction's probes."""
     compile: StandaloneCompile
     file: str
     """The input's file name: that of the compiler's input, or of the program that it is
@@ -89,8 +88,14 @@ class Reproducer:
 
     @property
     def failure(self) -> Failure:
-        assert self.bad.outcome.failure
-        return self.bad.outcome.failure
+        assert self.reduction.failure
+        return self.reduction.failure
+
+    @property
+    def bad(self) -> Revision:
+        """The version that fails."""
+        assert self.reduction.bad
+        return self.reduction.bad
 
 
 def folder_name(case: Case) -> str:
@@ -146,7 +151,6 @@ def reproducer_of(
             good=probes[good.name].revision if good else None,
             program=program,
         ),
-        bad=failing,
         compile=_standalone(task, small, failing, bad, names[compiled]),
         file=names[path],
         ending=execution.ending_text(case.limits),
@@ -221,7 +225,7 @@ def draft_of(reproducer: Reproducer) -> IssueDraft:
     if len(lines) > _OUTPUT_LINES:
         shown.append(f"... {len(lines) - _OUTPUT_LINES} more lines")
     command = call.text
-    version = f"{compiled.program}, version {reproducer.bad.revision.name}"
+    version = f"{compiled.program}, version {reproducer.bad.name}"
     if call.packages:
         version = " ".join(call.packages)
         command = f"pip install {version}\n{command}"

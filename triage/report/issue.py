@@ -83,7 +83,7 @@ def reproducer_issue(reproducer: Reproducer) -> Document:
         replays=reduction.replays,
         draft=draft_of(reproducer),
     )
-    return issue_document(cluster, reproducer.bad.revision, reduction.good)
+    return issue_document(cluster, reproducer.bad, reduction.good)
 
 
 def issue_body(change: IssueChange, night: Night) -> str:

@@ -198,7 +198,7 @@ def _script(reproducer: Reproducer, call: StandaloneCall) -> str:
     text: str = script.render(
         headline=" ".join(headline_text(reproducer.failure).split()),
         program=reproducer.compile.program,
-        bad=reproducer.bad.revision,
+        bad=reproducer.bad,
         runs=reproducer.compile.run,
         ending=reproducer.failure.failure_class,
         case=reproducer.case,
