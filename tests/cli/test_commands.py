@@ -243,6 +243,7 @@ def test_requests_that_differ_have_recipes_of_their_own(lab: Lab) -> None:
         errors = lab(f"run {words} -t 1.0.0", input=stdin).stderr
         written |= set(re.findall("^recipe: (.+)", errors, re.MULTILINE))
     assert len(written) == 5
+    assert lab("-q run add.mlir -t 1.0.0").stderr == ""
 
 
 def test_the_written_folder_validates_and_is_never_overwritten(lab: Lab) -> None:

@@ -62,6 +62,11 @@ class AppContext:
     verbose: bool
     run_code: bool
 
+    def note(self, text: str) -> None:
+        """Print a line to stderr, unless only errors are wanted."""
+        if not self.quiet:
+            print_stderr(text)
+
     def progress(self) -> Progress:
         """Return what shows progress on stderr: bars on a terminal, lines in a log, or
         only errors.

@@ -195,9 +195,8 @@ def write_recipe_for(
         error.text = request.text
         raise
     started.write(overwrite=True)
-    for note in started.start.notes:
-        print_stderr(note)
-    print_stderr(f"recipe: {path}")
+    for note in (*started.start.notes, f"recipe: {path}"):
+        options.app.note(note)
     return started
 
 

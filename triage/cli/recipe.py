@@ -24,7 +24,6 @@ from triage.cli.command import (
     argument,
     command,
     option,
-    print_stderr,
     report,
     report_rows,
     report_value,
@@ -170,7 +169,7 @@ def new(
         "reported_failure": next(iter(start.expect), None),
     }
     for note in start.notes:
-        print_stderr(note)
+        target.app.note(note)
     return report_value(written, str(path))
 
 

@@ -200,7 +200,8 @@ class ToolchainRegistry:
             )
             if refs:
                 return refs
-        raise BadInput(f"there is no release of {family} from {since} to {until}")
+        names = f"{oldest.revision.name} to {newest.revision.name}"
+        raise BadInput(f"there is no release of {family} from {names}")
 
     def is_installed(self, ref: ToolchainRef) -> bool:
         """Return whether obtaining the toolchain needs no download and no build."""
