@@ -140,8 +140,8 @@ class OptionCatalog:
     """Backend -> prefixes of its own options, which are tried for no other backend."""
     phases: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Failing phase -> prefixes of options to try, nearest first."""
-    code_phase: str = "compile"
-    """The phase of code generation. Its options are tried for other phases, too."""
+    code: tuple[str, ...] = ()
+    """Prefixes of options of code generation, which are tried for all other phases."""
     never: tuple[str, ...] = ()
     """Words in names of options that are never tried."""
     only_true: tuple[str, ...] = ()
@@ -156,10 +156,8 @@ class OptionCatalog:
 
     def prefixes(self, phase: str, backend: str) -> tuple[str, ...]:
         """Return the prefixes of options to try when a phase fails, nearest first."""
-        if phase in self.phases and phase != self.code_phase:
-            return self.phases[phase]
-        of_code = self.phases.get(self.code_phase, ())
-        return (*self.backends.get(backend, ()), *of_code)
+        of_code = (*self.backends.get(backend, ()), *self.code)
+        return self.phases.get(phase, of_code)
 
 
 class Severity(StrEnum):

@@ -203,7 +203,7 @@ def _switches(situation: Situation) -> Iterator[str]:
     old = capabilities.flags
     if good:
         old = situation.engine.registry.obtain(good).capabilities.flags
-    phase = situation.failure.phase or situation.case.phase or catalog.code_phase
+    phase = situation.failure.phase or situation.case.phase or ""
     prefixes = catalog.prefixes(phase, backend)
 
     def rank(name: str) -> tuple[bool, int, str]:
