@@ -75,6 +75,12 @@ def test_what_does_not_fit_its_type_or_the_memory_is_not_read(
     assert read_value(text.format(folder=tmp_path)) is None
 
 
+def test_equal_results_of_a_type_that_is_not_read_are_right(tmp_path: Path) -> None:
+    (tmp_path / "a.bin").write_bytes(b"12")
+    value = f"2xi4=@{tmp_path}/a.bin"
+    assert compare_values(value, value, RunSpec())["mismatches"] == 0
+
+
 # Actual and expected value, and the number of elements that differ; `all`: another type
 # or shape is wrong, whatever the numbers. Integers are exact.
 DIFFERENCES = """\
