@@ -38,6 +38,7 @@ _PIECE = 1 << 16
 _READ_CLOSELY = 1 << 15  # bytes at the beginning and at the end, at least
 _FOLLOWING = 40  # lines read below one with a word of a rule
 _WARNING = re.compile(rb"[\w./+@-]++:\d++:\d++: warning: ")
+_TITLE_MARK = re.compile(rb"\A# (?=.*\n\s*\n)")  # of an issue
 # control characters that no terminal prints
 _CONTROL = bytes({*range(8), *range(14, 27), *range(28, 32)})
 _MOST_CONTROL = 1 / 20  # the share of control characters from which a text is binary
@@ -68,10 +69,12 @@ def text_pieces(stream: BinaryIO, name: str) -> Iterator[bytes]:
     """
     is_blank = True
     while piece := stream.read(_PIECE):
-        controls = len(piece) - len(piece.translate(None, _CONTROL))
-        if is_blank and controls > len(piece) * _MOST_CONTROL:
-            raise BadInput(f"{name}: no text: it is binary; save it as UTF-8")
-        is_blank = is_blank and piece.isspace()
+        if is_blank:
+            controls = len(piece) - len(piece.translate(None, _CONTROL))
+            if controls > len(piece) * _MOST_CONTROL:
+                raise BadInput(f"{name}: no text: it is binary; save it as UTF-8")
+            piece = _TITLE_MARK.sub(b"", piece)
+            is_blank = piece.isspace()
         yield piece
     if is_blank:
         raise BadInput(f"{name}: no text: it is empty")
@@ -90,7 +93,7 @@ def _select(pieces: Iterable[bytes], rules: RuleSet) -> Iterator[tuple[int, byte
     for block, is_inner in _blocks(pieces):
         lines = block.split(b"\n")[:-1]
         begins = [*accumulate((len(line) + 1 for line in lines), initial=0)]
-        hits: set[int] = set()
+        hits = set[int]()
         for selector in _selectors(rules) if is_inner else ():
             matches = selector.finditer(b"\n" + block)
             hits.update(bisect(begins, match.start()) - 1 for match in matches)
@@ -127,7 +130,7 @@ def _selectors(rules: RuleSet) -> tuple[re.Pattern[bytes], ...]:
     regex of all.
     """
     formats = packaged_yaml("log_formats")
-    anchors: set[str] = set()
+    anchors = set[str]()
     begins = {*formats["begins"]}
     for rule in rules:
         is_of_user = packaged_rules().by_name.get(rule.name) is not rule
@@ -152,7 +155,7 @@ def _without_passed_tests(
     """Leave out the output of tests that passed, because a test may provoke an
     error.
     """
-    held: list[tuple[int, bytes]] = []
+    held = list[tuple[int, bytes]]()
     for number, line in lines:
         begins = _TEST_BEGINS.search(line)
         if held and (begins or len(held) > _TEST_LINES or _TEST_FAILED.search(line)):
@@ -205,8 +208,6 @@ def clean_line(raw: bytes, number: int = 0) -> LogLine:
         if _LOGGED_ERROR.search(match[0]):
             annotation = annotation or "logged error"
         text = text[match.end() :]
-    if number == 1:
-        text = text.removeprefix("# ")  # the title of an issue
     stripped = text.lstrip()
     return LogLine(stripped, annotation, len(text) - len(stripped), number)
 

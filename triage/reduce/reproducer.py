@@ -468,6 +468,7 @@ def _refs_of(
             revs.insert(0, recorded_rev(reproducer.bad))
         refs = [registry.resolve(rev, family) for rev in revs]
     except BadInput as error:
-        path = f"{reproducer.reproducer}/{RECORD}"
-        raise BadInput(f"{path}: {error}; replay it with -t REV") from error
+        raise BadInput(
+            f"{reproducer.reproducer}/{RECORD}: {error}; replay it with -t REV"
+        ) from error
     return {ref.revision.name: ref for ref in refs}.values()
