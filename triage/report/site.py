@@ -25,8 +25,8 @@ from triage.nightly.history import (
     time_steps,
 )
 from triage.nightly.lives import FailureLife, failure_lives, stored_logs
-from triage.nightly.result import Night
-from triage.nightly.store import NightStore
+from triage.nightly.result import Night, TimeChange
+from triage.nightly.store import BackendVerdict, NightStore, NightSummary
 from triage.report.document import facts
 from triage.report.elements import plural
 from triage.report.facts import (
@@ -204,20 +204,6 @@ def _index_values(
     """Return the values of the template."""
     last = {history.last_night(track) for track in history.tracks}
     nights = sorted(last, key=lambda night: night.index)
-    backends = {track.backend for track in history.tracks}
-    verdicts = [
-        (verdict, night.summary)
-        for night in nights
-        for verdict in night.summary.verdict
-        if verdict.backend in backends
-    ]
-    slower = [
-        (case, night, row)
-        for night in nights
-        for row in night.record.slower
-        for case in history.cases
-        if case.case == row.case and night in history.tracks[case.track]
-    ]
     flaky = [(case, case.flaky_changes()) for case in history.cases]
     states: dict[str, list[FailureLife]] = {"open": [], "known": [], "gone": []}
     for life in lives:
@@ -235,14 +221,41 @@ def _index_values(
             f"{night.summary.title} {night.toolchain.name}".strip() for night in nights
         ),
         "nights": nights,
-        "verdicts": sorted(verdicts, key=lambda row: not row[0].broken),
-        "slower": slower,
+        "verdicts": _verdicts(history, nights),
+        "slower": list(_slower_runs(history, nights)),
         "flaky": [(case, count) for case, count in flaky if count],
         "grid": [
             (track, [(night, _count_new(lives, track, night)) for night in shown])
             for track in history.tracks
         ],
     }
+
+
+def _verdicts(
+    history: NightsHistory, nights: Iterable[PastNight]
+) -> list[tuple[BackendVerdict, NightSummary]]:
+    """Return what nights say of the backends that are shown, the broken ones first."""
+    backends = {track.backend for track in history.tracks}
+    verdicts = [
+        (verdict, night.summary)
+        for night in nights
+        for verdict in night.summary.verdict
+        if verdict.backend in backends
+    ]
+    return sorted(verdicts, key=lambda row: not row[0].broken)
+
+
+def _slower_runs(
+    history: NightsHistory, nights: Iterable[PastNight]
+) -> Iterator[tuple[CaseHistory, PastNight, TimeChange]]:
+    """Yield the runs that became slower, each with its case in the night's own
+    track.
+    """
+    for night in nights:
+        for row in night.record.slower:
+            for case in history.cases:
+                if case.case == row.case and night in history.tracks[case.track]:
+                    yield case, night, row
 
 
 def date_text(time: str) -> str:
