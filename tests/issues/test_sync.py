@@ -208,9 +208,9 @@ def test_wrong_words_are_refused_before_the_network_is_used(
 def test_no_file_that_a_night_names_is_published(
     hub: LoopbackIssues, night: Night, tmp_path: Path, sync: Sync
 ) -> None:
-    """What an issue says comes from the JSON."""
+    """What an issue says comes from the JSON, without the troubles of a search."""
     draft = IssueDraft({"input.mlir": "module @small {}"}, "iree-compile input.mlir")
-    steps = [StepResult("reduce", "done")]
+    steps = [StepResult("reduce", "failed", reason="very secret")]
     clusters = [replace(each, draft=draft, steps=steps) for each in night.clusters]
     write_reports(replace(night, clusters=clusters), tmp_path)
     for path in (tmp_path / "issues").iterdir():

@@ -5,6 +5,7 @@ failure's page, and the README of a reproducer's folder.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -148,7 +149,8 @@ def issue_document(
     blocks: list[Block] = [Heading(form.happened, 3), happened]
     if draft and draft.explanation:
         blocks.append(draft.explanation)
-    history = facts(known_facts(cluster))
+    # how the search went is not news to the project
+    history = facts(known_facts(replace(cluster, steps=[])))
     if history.rows:
         blocks.append(history)
     blocks.append(Code(headline))
