@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 import shlex
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
@@ -201,10 +201,10 @@ def update(
     cases = of_one_family(cases_in(paths, suite_config), (toolchain,))
     with open_engine_for(app, cases) as engine:
         ref = engine.registry.resolve(toolchain, cases[0].compiler)
-        probes = list(engine.probe_all([ProbeJob(case, ref) for case in cases]))
+        probes = engine.probe_in_order([ProbeJob(case, ref) for case in cases])
         revision = engine.registry.revision(ref)
     update_file = updated_config if suite_config else updated_expectations
-    updated = updated_lists(revision, cases, probes, update_file)
+    updated = updated_lists(revision, probes, update_file)
     for file in updated.files:
         if file.changes and file.paste is None:
             save_file(file.path, file.text, f"write {file.path}")
@@ -213,18 +213,16 @@ def update(
 
 def updated_lists(
     revision: Revision,
-    cases: Sequence[Case],
-    probes: Iterable[Probe],
+    probes: Sequence[Probe],
     update: Callable[[Path, Sequence[Case], Sequence[Probe]], UpdatedFile],
 ) -> ExpectationUpdate:
     """Return the lists of known failures as the probes of all cases leave them. update:
     updates the list for the cases of a file to what was seen of some of them.
     """
-    done = {probe.case.name: probe for probe in probes}
     left: list[UnchangedCase] = []
     tested = defaultdict[Path, list[Probe]](list)
-    for case in cases:
-        probe = done[case.name]
+    for probe in probes:
+        case = probe.case
         match probe.outcome:
             case NoAnswer(reason=reason):
                 left.append(UnchangedCase(case.name, f"untestable: {reason}"))
@@ -234,7 +232,7 @@ def updated_lists(
                 tested[case.source].append(probe)
     files = []
     for source, of_source in tested.items():
-        its_cases = [case for case in cases if case.source == source]
+        its_cases = [probe.case for probe in probes if probe.case.source == source]
         files.append(update(source, its_cases, of_source))
     return ExpectationUpdate(revision, files, left)
 
