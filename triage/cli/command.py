@@ -272,7 +272,7 @@ GITHUB = flag(
 OUT = option("DIR", "Write the reports to this folder (default: none).")
 JOBS = option(
     "N",
-    "Run at most N compiles at once (default: one per core, as memory allows).",
+    "Run at most N compiles at once (default: one per core).",
     "--jobs",
     "-j",
     min=1,
