@@ -112,7 +112,7 @@ def test_the_exit_code_says_what_was_found_or_why_nothing_was(
     assert answer in place(line, int(code)).stdout
 
 
-@pytest.mark.parametrize("home", ["/proc/triage", "good.yaml"])
+@pytest.mark.parametrize("home", ["/proc/triage", "good.yaml", "a home"])
 @pytest.mark.parametrize("line", ["run good.yaml", "reduce good.yaml -t 1.0.0"])
 def test_an_unusable_home_is_an_environment_failure(
     place: Lab, monkeypatch: pytest.MonkeyPatch, home: str, line: str

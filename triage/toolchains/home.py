@@ -123,9 +123,14 @@ def disk_errors(action: str) -> Iterator[None]:
 
 def open_home() -> Home:
     """Return the home. Create its folder if it is missing. Raises EnvironmentFailure if
-    files cannot be written there.
+    files cannot be written there, or no compiler may link there.
     """
     home = default_home()
+    if " " in str(home.path):
+        raise EnvironmentFailure(
+            f"cannot use {home.path} as TRIAGE_HOME: compilers call linkers through a "
+            "shell, which splits paths at spaces; name a folder without one"
+        )
     with disk_errors(f"use {home.path} as TRIAGE_HOME"):
         home.path.mkdir(parents=True, exist_ok=True)
         probe = home.path / f".writable-{os.getpid()}"
