@@ -84,7 +84,11 @@ def test_a_killed_command_does_not_mean_that_there_is_no_version(
     rev = write_compiler(tmp_path / "build", 'cp "$1" "$2"', "$(kill -KILL $$)")
     recipe = write_recipe(tmp_path, "int x;\n")
     [row] = asked("run", recipe, "-t", rev, code=4)["results"]
-    assert "cc --version fails" in row["reason"]
+    assert "cc --version does not run" in row["reason"]
+    # one that does not know the option has none
+    write_program(tmp_path / "old/bin/cc", '#!/bin/sh\ncp "$1" "$2"\n')
+    [row] = asked("run", recipe, "-t", f"path:{tmp_path / 'old'}")["results"]
+    assert row["status"] == "passed"
 
 
 PARSER = 'echo "$1:1:7: error: expected type" >&2; exit 1'

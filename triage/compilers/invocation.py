@@ -13,7 +13,7 @@ from typing import Any
 
 from triage.model.case import Case, RunSpec
 from triage.model.errors import EnvironmentFailure
-from triage.model.execution import Execution, is_number, utf8
+from triage.model.execution import Ending, Execution, is_number, utf8
 from triage.model.outcome import NoAnswer
 from triage.model.revision import Toolchain
 from triage.processes.process import run, unlimited
@@ -106,15 +106,25 @@ def first_file(root: Path, patterns: Sequence[str]) -> Path | None:
     return next((path.absolute() for path in paths if path.is_file()), None)
 
 
-def ask_compiler(argv: Sequence[str], seal: Seal) -> Execution:
-    """Run a command that asks a compiler about itself. Raises EnvironmentFailure if it
-    fails, does not start or takes longer than a minute.
+def run_query(argv: Sequence[str], seal: Seal) -> Execution:
+    """Run a command that asks a compiler about itself. Answers are stored, so it raises
+    EnvironmentFailure if the command does not start, takes longer than a minute, or is
+    killed.
     """
     answer = run(argv, unlimited(_TIMEOUT), seal=seal, kept_bytes=_LARGEST_ANSWER)
-    if not answer.ok:
-        ended = f"{answer.ending} {answer.status}: {answer.stderr.last_line}"
-        raise EnvironmentFailure(f"{' '.join(argv)} fails: {ended}")
+    if answer.ending is not Ending.EXITED:
+        reason = answer.stderr.last_line or answer.ending
+        raise EnvironmentFailure(f"{' '.join(argv)} does not run: {reason}")
     return answer
+
+
+def ask_compiler(argv: Sequence[str], seal: Seal) -> str:
+    """Return what such a command prints. Raises EnvironmentFailure if it fails, too."""
+    answer = run_query(argv, seal)
+    if not answer.ok:
+        reason = f"{answer.status}: {answer.stderr.last_line}"
+        raise EnvironmentFailure(f"{' '.join(argv)} ends with {reason}")
+    return answer.stdout.text
 
 
 def reported_facts(execution: Execution) -> tuple[str | None, dict[str, float]]:

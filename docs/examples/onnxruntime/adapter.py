@@ -59,7 +59,7 @@ class OnnxRuntime(Compiler):
 
     def describe(self, program: Path, seal: Seal) -> Description:
         answer = ask_compiler([str(program), *_ISOLATED, "describe"], seal)
-        version = answer.stdout.text.strip()
+        version = answer.strip()
         known = Capabilities(frozenset({"cpu"}), flags=_FLAGS)
         return Description(version, known)
 

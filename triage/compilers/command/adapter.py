@@ -27,8 +27,8 @@ from triage.compilers.interpreters import installs_of
 from triage.compilers.invocation import (
     Invocation,
     WorkerRunner,
-    ask_compiler,
     fill_placeholders,
+    run_query,
 )
 from triage.compilers.pasted_text import (
     PastedProgram,
@@ -276,7 +276,7 @@ class Command(Compiler):
         if version_command is not None:
             values = _placeholder_values(program)
             argv = [fill_placeholders(word, values) for word in version_command.run]
-            answer = ask_compiler(argv, seal)
+            answer = run_query(argv, seal)
             match = re.search(
                 version_command.pattern, answer.stdout.text + answer.stderr.text
             )

@@ -325,7 +325,7 @@ class Iree(Compiler):
     def describe(self, program: Path, seal: Seal) -> Description:
         queries = ("--version", "--help-hidden", "--iree-hal-list-target-backends")
         version_text, help_text, backends = [
-            ask_compiler([str(program), query], seal).stdout.text for query in queries
+            ask_compiler([str(program), query], seal) for query in queries
         ]
         match = _VERSION.search(version_text)
         if match is None or "--iree-hal-target-backends" not in help_text:

@@ -213,7 +213,7 @@ class Xla(Compiler):
 
     def describe(self, program: Path, seal: Seal) -> Description:
         answer = ask_compiler([str(program), *_ISOLATED_WORKER, "describe"], seal)
-        description = json.loads(answer.stdout.text)
+        description = json.loads(answer)
         options = dict(description["options"])
         passes = tuple(description["passes"])
         switches = frozenset(name for name, kind in options.items() if kind == "bool")
