@@ -301,6 +301,11 @@ def test_a_function_that_is_called_moves_into_its_caller() -> None:
     assert small.content.count(b"def ") == 1
 
 
+def test_keyword_arguments_are_dropped() -> None:
+    small = reduced_python(CASE, b"load(1, mask=m, other=0)\n", needs(b"load("))
+    assert small.content == b"load(1)\n"
+
+
 MORE = "\n".join(f"x{number} = {number}" for number in range(12))
 FAILS = "fail('breaks-3')"
 CLASS = f"class A:\n    def f(self):\n        return __class__, {FAILS}"

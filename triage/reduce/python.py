@@ -75,8 +75,7 @@ class PythonProgram(Program):
     @property
     def functions(self) -> list[ast.FunctionDef]:
         """The functions of the program, without those inside others."""
-        body = self.tree.body
-        return [node for node in body if isinstance(node, ast.FunctionDef)]
+        return [node for node in self.tree.body if isinstance(node, ast.FunctionDef)]
 
     @cached_property
     def canonical(self) -> bytes | None:
@@ -204,7 +203,7 @@ def statements_in(tree: ast.AST) -> list[ast.stmt]:
 
 def python_form(case: Case, source: Path) -> Form:
     """Choose the passes for a program that Python can parse."""
-    passes: list[Pass] = [
+    passes = [
         drop_statements,
         open_blocks,
         inline_calls,
@@ -224,9 +223,8 @@ def _read_program(case: Case, source: Path) -> Iterator[PythonProgram]:
 def drop_statements(problem: ReductionProblem) -> None:
     """Drop statements, those that read a name before those that bind it."""
     start = PythonProgram.of(problem)
-    items = start.statements
     kernel = start.kernel
-    items = [statement for statement in items if statement is not kernel]
+    items = [statement for statement in start.statements if statement is not kernel]
     problem.delete(
         items[::-1], lambda dropped: start.with_edits(dict.fromkeys(dropped))
     )
@@ -341,13 +339,15 @@ def _inline_edits(
 @_editing_pass
 def take_parts(program: PythonProgram) -> Iterator[Edits]:
     """Replace an expression by a part of it, the largest first: no types, tuples,
-    strings or functions.
+    strings or functions. Keyword arguments are dropped.
     """
     for node in ast.walk(program.tree):
         is_stored = isinstance(getattr(node, "ctx", None), ast.Store)
         if is_stored or not isinstance(node, _VALUES):
             continue
         for part in ast.iter_child_nodes(node):
+            if isinstance(part, ast.keyword):
+                yield {part: None}
             if isinstance(node, ast.Call) and part is node.func:
                 # the object of a method, but no module
                 part = getattr(part, "value", node)
