@@ -233,7 +233,7 @@ class Line:
     def differing_neighbours(self) -> list[tuple[int, int]]:
         """The probed neighbours whose status or class of failure differs."""
         states = {
-            index: _class_or_status(outcome)
+            index: class_or_status(outcome)
             for index, outcome in self.last_outcomes.items()
         }
         return [
@@ -296,7 +296,7 @@ class Line:
         return tuple(suspects)
 
 
-def _class_or_status(outcome: Outcome) -> str:
+def class_or_status(outcome: Outcome) -> str:
     """Return the class of the failure, or else the status."""
     if isinstance(outcome, Failed):
         return outcome.failure.failure_class

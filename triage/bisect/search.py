@@ -23,7 +23,7 @@ from itertools import pairwise
 from textwrap import shorten
 
 from triage.bisect.belief import Belief, Tally
-from triage.bisect.line import COME_AND_GO, Line
+from triage.bisect.line import COME_AND_GO, Line, class_or_status
 from triage.bisect.result import Bisection, BisectKind, LoggedProbe, Transition
 from triage.execution.compare import Match, any_failure, verdict_of, verdict_on_passing
 from triage.execution.judge import result_of
@@ -166,7 +166,7 @@ class Search:
         why = f"expected {name} to {wanted}, but it {state}"
         first = line.outcomes(self.first)
         last = line.outcomes(self.last)
-        if first and last and {*map(type, first + last)} == {type(outcome)}:
+        if first and last and len({*map(class_or_status, first + last)}) == 1:
             names = f"{line.name(self.first)} and {line.name(self.last)}"
             why = f"it {state} at both ends, {names}"
         why += f"{headline}; pass {end} with a revision that {wanted}s"
@@ -217,8 +217,8 @@ class Search:
         if failure.stage not in (Stage.IMPORT, Stage.COMPILE):
             return False
         outcomes = self.line.outcomes(self.order[-1])
-        failures = [outcome.failure for outcome in outcomes if outcome.failure]
-        return len({failure.signature for failure in failures}) < 2
+        signatures = {item.failure.signature for item in outcomes if item.failure}
+        return len(signatures) < 2
 
     def result(self, belief: Belief) -> FoundPair:
         """Return what the probes so far say."""
