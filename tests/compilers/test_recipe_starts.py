@@ -215,6 +215,7 @@ def test_the_types_of_a_launch_decide_those_of_the_arguments(made: str) -> None:
         ("k.ttir", "triton", "cuda"),
         ("f.py", "xla", "cpu"),
         ("p.hlo", "xla", "cpu"),
+        ("issue.md", "xla", "cpu"),
     ],
 )
 def test_the_program_says_which_family_compiles_it(
@@ -222,6 +223,8 @@ def test_the_program_says_which_family_compiles_it(
 ) -> None:
     (workplace / "k.ttir").write_text("module {\n  tt.func @k() { tt.return }\n}\n")
     (workplace / "f.py").write_text("import jax\n\nprint(jax.jit(abs)(-1))\n")
+    module = "`run_hlo_module` dies:\n```\nfunc.func @f() { return }\n```\n"
+    (workplace / "issue.md").write_text(module)
     (workplace / "p.hlo").write_text((DATA / "reduce.hlo").read_text())
     done = triage("recipe", "new", "r.yaml", "--input", source)
     assert done.returncode == 0

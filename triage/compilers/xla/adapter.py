@@ -36,6 +36,7 @@ from triage.compilers.pasted_text import (
     RecipeRequest,
     RecipeStarter,
     blocks_in,
+    mlir_in,
     python_in,
 )
 from triage.compilers.repro_script import (
@@ -108,6 +109,7 @@ arguments = [jax.device_put(each) for each in [{inputs}]]
 results = [np.asarray(each) for each in executable.execute(arguments)]
 print(*results, sep="\\n")
 """
+_TOOL = re.compile(r"\b(?:run_hlo_module|hlo_runner_main|hlo-opt|hlo-translate)\b")
 _JAX = re.compile(r"^[ \t]*(?:>>> )?(?:import jax\b|from jax\b)", re.MULTILINE)
 
 
@@ -131,23 +133,29 @@ class XlaRecipe(RunnableRecipe):
 
 class XlaRecipes(RecipeStarter):
     """Makes recipes for HLO, for scripts that use JAX, and for other programs if the
-    user names the backend `xla`.
+    text names a tool of XLA, or the user the backend `xla`.
     """
 
     def programs_in(self, text: str) -> Sequence[PastedProgram]:
-        """Return the Python programs that import JAX; if there are none, HLO."""
-        return [PastedProgram(code, ".py") for code in python_in(text, _JAX)] or [
+        """Return the Python programs that import JAX; if there are none, HLO; else MLIR
+        in a text that names a tool of XLA.
+        """
+        scripts = [PastedProgram(code, ".py") for code in python_in(text, _JAX)]
+        modules = [
             PastedProgram(block, ".hlo")
             for block in blocks_in(text)
             if block.lstrip().startswith("HloModule")
         ]
+        if scripts or modules or not _TOOL.search(text):
+            return scripts or modules
+        return [PastedProgram(program, ".mlir") for program in mlir_in(text)]
 
     def from_program(
         self, request: RecipeRequest, path: Path, program: str
     ) -> RecipeStart | None:
-        may_be_script = request.backend in (None, "cpu") and not request.kernel
-        is_script = may_be_script and _JAX.search(program)
-        if is_script or path.suffix == ".hlo" or request.backend == "xla":
+        is_free = request.backend in (None, "cpu") and not request.kernel
+        is_meant = is_free and (_JAX.search(program) or _TOOL.search(request.text))
+        if is_meant or path.suffix == ".hlo" or request.backend == "xla":
             return RecipeStart("xla", path, Target("cpu"))
         return None
 
