@@ -253,8 +253,8 @@ class Search:
             for index, chance in self.by_candidate(chances).items()
             if before < index <= after and chance > smallest
         }
-        is_stated = bool(self.stated_verdicts.keys() & {good, bad})
-        confirmed = belief.is_confirmed and not is_stated
+        stated = self.stated_verdicts.keys() & {good, bad}
+        confirmed = belief.is_confirmed and not stated
         change = Transition(
             line.revision(before),
             line.revision(after),
