@@ -194,20 +194,26 @@ def plan_issues(
     for cluster in night.clusters:
         cases = [case for name, case in unassigned.items() if name in cluster.cases]
         if cases and cluster.failure and not cluster.fixed_in:
-            names = tuple(case.case for case in cases)
-            bisected = min(cases, key=lambda case: not _culprit_of(case, night))
-            marker = Marker(
-                cluster.key,
-                names[:_CASES],
-                night.toolchain,
-                _range_of(bisected, night),
-                _is_finished(cluster),
-            )
             title = f"{cluster.failure.failure_class}: {cluster.failure.headline}"
-            title = " ".join(title.split())[:_TITLE]
-            changes.append(IssueChange(ActionKind.OPEN, title, names, marker, cluster))
+            changes.append(_new_issue(title, cluster, cases, night))
     changes.sort(key=lambda change: list(ActionKind).index(change.action))
     return IssueChanges(repository, tuple(changes[:limit]), tuple(changes[limit:]))
+
+
+def _new_issue(
+    title: str, cluster: FailureCluster, cases: Sequence[CaseResult], night: Night
+) -> IssueChange:
+    names = tuple(case.case for case in cases)
+    bisected = min(cases, key=lambda case: not _culprit_of(case, night))
+    marker = Marker(
+        cluster.key,
+        names[:_CASES],
+        night.toolchain,
+        _range_of(bisected, night),
+        _is_finished(cluster),
+    )
+    title = " ".join(title.split())[:_TITLE]
+    return IssueChange(ActionKind.OPEN, title, names, marker, cluster)
 
 
 def _is_finished(cluster: FailureCluster) -> bool:
