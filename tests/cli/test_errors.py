@@ -122,14 +122,19 @@ def test_an_unusable_home_is_an_environment_failure(
 
 
 @pytest.mark.parametrize(
-    ("mount", "message"), [("size=8m,ro", "read-only"), ("size=1m", "full")]
+    ("mount", "line", "message"),
+    [
+        ("size=8m,ro", "run good.yaml", "read-only"),
+        ("size=1m", "run good.yaml", "full"),
+        ("size=60k", "init small/a", "cannot write small/a/"),
+    ],
 )
 def test_a_read_only_or_full_disk_is_an_environment_failure(
-    place: Lab, mount: str, message: str
+    place: Lab, mount: str, line: str, message: str
 ) -> None:
     fill = "dd if=/dev/zero of=small/fill bs=1k 2>&-;" if message == "full" else ""
     mounted = f"mkdir small && mount -t tmpfs -o {mount} tmpfs small && {fill}"
-    script = f'{mounted} TRIAGE_HOME=$PWD/small/home exec "$@" run good.yaml'
+    script = f'{mounted} TRIAGE_HOME=$PWD/small/home exec "$@" {line}'
     words = ["unshare", "--map-root-user", "--mount", "sh", "-c", script, "sh"]
     done = subprocess.run(
         [*words, *TRIAGE], cwd=place.folder, capture_output=True, text=True

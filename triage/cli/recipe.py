@@ -64,11 +64,17 @@ def init(
     unwanted = ignore_patterns("__pycache__")
     with disk_errors(f"write {folder}"):
         copytree(
-            source, folder, ignore=unwanted, copy_function=copyfile, dirs_exist_ok=True
+            source, folder, ignore=unwanted, copy_function=_copy, dirs_exist_ok=True
         )
     count = plural(len(list(folder.glob("*.yaml"))), "recipe")
     text = f"{count} written to {folder}"
     return report_value({"folder": folder}, text)
+
+
+def _copy(source: str, target: str) -> None:
+    """Copy a file. `copytree` would collect the errors of all files."""
+    with disk_errors(f"write {target}"):
+        copyfile(source, target)
 
 
 @command
