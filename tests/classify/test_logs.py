@@ -52,3 +52,10 @@ def test_a_quotation_and_the_prefixes_of_other_programs_do_not_matter() -> None:
         lines = "".join(prefix + line for line in text.splitlines(keepends=True))
         [failure], [plain] = classified(lines).failures, classified(text).failures
         assert failure.signature == plain.signature, prefix
+
+
+def test_the_title_of_an_issue_may_hold_its_only_message() -> None:
+    body = "The steps are those of the page:\n" + steps(5)
+    title = "Every second run of it crashes\n"
+    assert classified(f"{title}\n{body}").status is LogStatus.UNRECOGNISED
+    assert classified(f"{title}{body}").status is LogStatus.NO_FAILURES

@@ -122,11 +122,14 @@ def look_again(
     """
     lines = [line for line in lines if line.text.strip("`~")]  # without fences
     is_quote = len(lines) <= _QUOTE_LINES
+    begins = {line.number for line in lines[:2]}
+    has_title = 1 in begins and 2 not in begins  # of an issue; an empty line follows
+    quotes = lines if is_quote else lines[:has_title]
     ranked = _ranked(lines)
     loud = {
         line
         for score, line in ranked
-        if _looks_like_failure(line, score, is_quote=is_quote)
+        if _looks_like_failure(line, score, is_quote=line in quotes)
     }
     for line in reversed(lines[-_LAST_LINES:]):
         if line in loud:
