@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import Asked
-from tests.programs import until
+from tests.programs import until, write_program
 from tests.sealed.conftest import needs_seal
 from tests.workshop import Workshop, generated_input
 
@@ -186,6 +186,20 @@ def test_what_is_not_declared_is_refused_and_named(workshop: Workshop) -> None:
     assert workshop.run()["status"] == "untestable"
     workshop.write_recipe(f"reads: [{hidden.name}]")
     assert workshop.run()["status"] == "passed"
+
+
+def test_a_program_that_a_test_script_may_not_start_is_named(
+    workshop: Workshop, asked: Asked, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    hidden = tmp_path_factory.mktemp("other") / "checker"
+    script = workshop.folder / "check.sh"
+    for path in (hidden, script):
+        write_program(path, f"#!/bin/sh\nexec {hidden}\n")
+    workshop.write_compiler("")
+    older = shutil.copytree(workshop.built, workshop.folder / "older")
+    ends = ["--good", f"path:{older}", "--bad", f"path:{workshop.built}"]
+    answer = asked("bisect", workshop.recipe, "--script", script, *ends, code=3)
+    assert f"it wants {hidden}: " in answer["reason"]
 
 
 def test_a_failure_that_only_looks_like_a_refusal_is_a_failure(

@@ -348,7 +348,7 @@ def reason_script_skips(execution: Execution) -> NoAnswer | None:
     """Return why a user's test says nothing about the compiler: it skips, as for `git
     bisect run`, or something that it needs cannot be run. None if it decides.
     """
-    if execution.ending is not Ending.EXITED:
+    if execution.ending is not Ending.EXITED or execution.refused is not None:
         return None
     code = execution.exit_code
     if code == _SCRIPT_SKIPS:
