@@ -66,7 +66,11 @@ def text_form(case: Case, source: Path) -> Form:
     text = source.read_bytes().decode("utf-8", "surrogateescape")
     lines = [line.rstrip() for line in text.splitlines() if line.strip()]
     program = TextProgram(case, lines, source.suffix[1:] or "txt")
-    passes = drop_lines, drop_items, drop_tokens
+    passes = (
+        drop_lines,
+        drop_items,
+        drop_tokens,
+    )
     return Form([program], passes, (drop_settings,))
 
 
