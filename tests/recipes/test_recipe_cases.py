@@ -5,10 +5,6 @@ files are recipes.
 from __future__ import annotations
 
 import json
-import pickle
-import pickletools
-import sys
-from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -20,13 +16,8 @@ from jsonschema import Draft202012Validator
 from tests.conftest import ROOT
 from tests.recipes.conftest import BASE, Loaded
 from tests.recipes.loading import load_recipes
-from triage.compilers.base import Description
 from triage.compilers.registry import RecipesByFamily
-from triage.execution.cache import Record
 from triage.model.errors import BadFiles
-from triage.nightly.history import NightRows
-from triage.nightly.result import PACKAGES, Night
-from triage.recipes import document
 from triage.recipes.recipe import recipe_json_schema
 
 CASES = yaml.safe_load((Path(__file__).parent / "golden" / "cases.yaml").read_text())
@@ -123,27 +114,3 @@ def test_the_schema_describes_every_key_and_fits_recipes() -> None:
         assert [error.message for error in validator.iter_errors(recipe)] == [], path
         for mistake in mistakes:
             assert not validator.is_valid(recipe | mistake), (path, mistake)
-
-
-@pytest.mark.parametrize(
-    ("kind", "packages"),
-    [
-        *((family.keys, ()) for family in RecipesByFamily().values()),
-        (Description, ()),
-        (Record, ()),
-        (Night, PACKAGES),
-        (NightRows, PACKAGES),
-    ],
-)
-def test_a_kept_schema_depends_on_all_modules_that_it_names(
-    kind: type, packages: Sequence[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(
-        document, "cached_in_file", lambda _, files, make: (files, make())
-    )
-    files, schema = document.schema_of.__wrapped__(kind, *packages)
-    parts = [part for _, part, _ in pickletools.genops(pickle.dumps(schema))]
-    named = [sys.modules[part] for part in parts if part in sys.modules]
-    ours = [module for module in named if module.__name__.startswith("triage.")]
-    assert ours
-    assert {module.__file__ for module in ours} <= {*map(str, files)}

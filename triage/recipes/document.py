@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import re
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache, partial
@@ -262,23 +261,16 @@ def validate_document(
 
 
 @cache
-def schema_of(kind: Any, *packages: str) -> SchemaValidator:
+def schema_of(kind: Any) -> SchemaValidator:
     """Return pydantic's validator of a type. That of a class is stored in a file,
-    because building it takes longer than most commands.
-
-    Args:
-        kind: The type.
-        packages: The packages of triage that define its parts, besides its own one,
-            `model` and `recipes`.
+    because building it takes longer than most commands. Any module of triage may define
+    a part of it.
     """
     if get_origin(kind) is not None:
         return _build_schema(kind)
-    modules = [sys.modules[base.__module__] for base in kind.__mro__[:-1]]
-    folders = {Path(str(module.__file__)).parent for module in modules}
-    folders |= {_PROGRAM / package for package in ("model", "recipes", *packages)}
-    files = [file for folder in folders for file in folder.glob("*.py")]
+    files = sorted(_PROGRAM.rglob("*.py"))
     name = f"{kind.__module__}.{kind.__name__}.{__version__}"
-    return cached_in_file(name, sorted(files), partial(_build_schema, kind))
+    return cached_in_file(name, files, partial(_build_schema, kind))
 
 
 def _build_schema(kind: Any) -> SchemaValidator:
