@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from tests.classify.samples import read_table
 from triage.classify import Diagnosis, RuleSet, diagnose, packaged_rules
 from triage.classify.failure_site import failing_pass
+from triage.execution.judge import compiler_rules
 from triage.model.execution import Captured, Ending, Execution, PassName
 
 RUNS = read_table("runs")
@@ -56,6 +57,14 @@ def test_a_run_has_the_failure_that_its_end_and_its_output_show(
     assert {key: getattr(first, key) for key in run["shows"]} == run["shows"]
     assert diagnosis.needs_pass is run.get("asks", False)
     assert diagnosis.warnings == ()
+
+
+def test_an_error_of_cython_is_the_message_below_its_header() -> None:
+    text = (
+        "Error compiling Cython file:\n---\n...\nx = 0L\n^\n---\n\n/w/a.pyx:5:10: No\n"
+    )
+    [failure] = diagnosed(stderr=text, rules=compiler_rules()).failures
+    assert (failure.signature, failure.headline) == ("unknown:No", "a.pyx:5:10: No")
 
 
 @pytest.mark.parametrize(
