@@ -150,6 +150,7 @@ def triage(workplace: Path) -> Triage:
         with pytest.MonkeyPatch.context() as patch:
             patch.chdir(cwd)
             patch.setattr(sys, "argv", command)
+            patch.setattr("triage.processes.sealing._is_wanted", True)  # until its end
             done = CliRunner(env=given).invoke(
                 app, command[1:], input, catch_exceptions=False, prog_name="triage"
             )
