@@ -126,26 +126,22 @@ def look_again(
     has_title = 1 in begins and 2 not in begins  # of an issue; an empty line follows
     quotes = lines if is_quote else lines[:has_title]
     ranked = _ranked(lines)
-    loud = {
+    loud = dict.fromkeys(
         line
         for score, line in ranked
         if _looks_like_failure(line, score, is_quote=line in quotes)
-    }
-    for line in reversed(lines[-_LAST_LINES:]):
-        if line in loud:
-            break
-        if _matches("success", line):
-            return None, ()
-    if not loud and not is_quote:
+    )
+    last = max((line.number for line in loud), default=0)
+    ends = lines[-_LAST_LINES:]
+    if any(line.number > last and _matches("success", line) for line in ends):
         return None, ()
-    for _, line in ranked:
-        finding = _match_messages(line, rules) if is_quote or line in loud else None
+    for line in lines if is_quote else loud:
+        finding = _match_messages(line, rules)
         if finding:
             return finding, ()
-    likely = [line for score, line in ranked if score > 0 or line in loud]
     if is_quote:
-        quoted = [_unknown_finding(line, rules) for line in likely if line in loud]
-        return next(iter(quoted), None), ()
+        return next((_unknown_finding(line, rules) for line in loud), None), ()
+    likely = [line for score, line in ranked if loud and (score > 0 or line in loud)]
     numbers: dict[str, int] = {}
     for line in likely:
         numbers.setdefault(line.text[:HEADLINE], line.number)
