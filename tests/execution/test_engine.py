@@ -21,7 +21,7 @@ from triage.execution.plan import reference_results
 from triage.execution.task import PassNaming, ProbeJob
 from triage.model.case import Case, Input, InputKind, Reference, RunSpec, Target
 from triage.model.execution import Limits
-from triage.model.outcome import Cause, Failed
+from triage.model.outcome import Cause, Failed, Passed
 from triage.model.revision import Capabilities, Revision, Toolchain
 from triage.processes.sealing import Seal
 from triage.toolchains.contents import Contents
@@ -157,20 +157,45 @@ def test_a_cached_probe_has_the_case_of_its_job(
         assert (probe.cached, probe.case is lab.case) == (cached, True)
 
 
-@pytest.mark.parametrize(
-    ("module", "cause"), [("onnx", Cause.RECIPE), ("iree.runtime", Cause.TOOLCHAIN)]
-)
-def test_an_importer_may_lack_more_than_onnx(
-    lab: Laboratory, monkeypatch: pytest.MonkeyPatch, module: str, cause: Cause
-) -> None:
+@pytest.fixture
+def importing(lab: Laboratory, monkeypatch: pytest.MonkeyPatch) -> ProbeJob:
+    """Return the probe of a model that `importer.py` imports."""
     family = SimpleNamespace(onnx_importer="importer")
     monkeypatch.setattr("triage.execution.inputs.onnx_family", lambda: family)
     tools = SimpleNamespace(python_root=lab.folder)
     monkeypatch.setattr(ScriptFamily, "mlir_tools", lambda *_: tools)
-    (lab.folder / "importer.py").write_text(f"import {module}x")
     program = Input(lab.folder / "m.mlir", InputKind.ONNX, imported=True)
-    probe = lab.engine.probe(replace(lab.job, case=replace(lab.case, input=program)))
-    assert probe.outcome.cause is cause
+    return replace(lab.job, case=replace(lab.case, input=program))
+
+
+@pytest.mark.parametrize(
+    ("module", "cause"), [("onnx", Cause.RECIPE), ("iree.runtime", Cause.TOOLCHAIN)]
+)
+def test_an_importer_may_lack_more_than_onnx(
+    lab: Laboratory, importing: ProbeJob, module: str, cause: Cause
+) -> None:
+    (lab.folder / "importer.py").write_text(f"import {module}x")
+    assert lab.engine.probe(importing).outcome.cause is cause
+
+
+def test_a_failed_import_is_kept_for_its_limits_until_it_must_be_fresh(
+    lab: Laboratory, importing: ProbeJob
+) -> None:
+    lab.plan(COMPILES)
+    importer = lab.folder / "importer.py"
+    importer.write_text("raise ValueError")
+    assert isinstance(lab.engine.probe(importing).outcome, Failed)
+    importer.write_text("import sys; open(sys.argv[-1], 'w').write('module {}')")
+    longer = replace(importing.case, limits=Limits(timeout=61))
+    jobs = [
+        importing,
+        replace(importing, case=longer),
+        replace(importing, fresh=True),
+    ]
+    for engine in (lab.engine, lab.another_engine()):
+        outcomes = [engine.probe(job).outcome for job in jobs[:2]]
+        assert list(map(type, outcomes)) == [Failed, Passed]
+    assert isinstance(lab.engine.probe(jobs[2]).outcome, Passed)
 
 
 def test_the_failing_pass_comes_from_another_run(lab: Laboratory) -> None:

@@ -144,11 +144,9 @@ class Engine:
         """
         if not jobs:
             return
-        first = f"{what}  {jobs[0].name}"
-        with self.progress.task(first, total=len(jobs)) as update:
+        with self.progress.task(f"{what}  {jobs[0].name}", total=len(jobs)) as update:
             for probe in self._probes(jobs):
-                name = f"{probe.case.name} on {probe.revision.name}"
-                update(f"{what}  {name}", 1)
+                update(f"{what}  {probe.case.name} on {probe.revision.name}", 1)
                 if not probe.cached and probe.measured.seconds > 0:
                     self.compiles += 1
                 yield probe
@@ -185,12 +183,11 @@ class Engine:
         refs = dict.fromkeys(job.ref for job in jobs)
         slots = _QUEUED if self.cluster else self.local_jobs
         threads = self.registry.workspace.threads
-        obtain = self.registry.obtain
         with (
             threads(min(_DOWNLOADS, self.local_jobs)) as fetchers,
             threads(slots) as workers,
         ):
-            fetched = {ref: fetchers.submit(obtain, ref) for ref in refs}
+            fetched = {ref: fetchers.submit(self.registry.obtain, ref) for ref in refs}
             probes = [
                 workers.submit(self._guarded_probe, job, fetched[job.ref])
                 for job in jobs
@@ -232,10 +229,10 @@ class Engine:
         probe = self.plan(job)
         if isinstance(probe, Task):
             task = probe
-            cached = list[Execution | None]([None])
+            known = None
             if not job.fresh:
-                cached = self.cache.find_all(*task.keys)
-            probe = task.probe(*cached, cached=True) or self._make(task, job)
+                known = task.probe(*self.cache.find_all(*task.keys), cached=True)
+            probe = known or self._make(task, job)
         probe = replace(probe, case=job.case)
         if self.judge:
             return self.judge.judge(probe, job.ref)
@@ -299,7 +296,7 @@ class Engine:
             counted = (DISPATCHES, math.inf)
             case = replace(case, thresholds=(*case.thresholds, counted))
         try:
-            task = plan_task(self, case, toolchain)
+            task = plan_task(self, case, toolchain, fresh=job.fresh)
         except NoTask as error:
             return Probe(case, toolchain.revision, toolchain.version, error.outcome)
         if job.once:
@@ -428,9 +425,7 @@ class Engine:
         with self.folder() as folder:
             output = folder / "out"
             statistics = folder / "statistics.json"
-            program = task.toolchain.program
-            source = task.prepared.path
-            argv = invocation.argv(program, source, output)
+            argv = invocation.argv(task.toolchain.program, task.prepared.path, output)
             if kernels and DISPATCHES in dict(case.thresholds):
                 argv += kernels.count_options(statistics)
             execution = sealed_execution(

@@ -160,9 +160,11 @@ class Inputs:
     kept_files: KeptFiles = field(default_factory=KeptFiles)
     _prepared: dict[object, Prepared | NoAnswer | Failed] = field(default_factory=dict)
 
-    def prepare(self, case: Case, toolchain: Toolchain) -> Prepared:
+    def prepare(
+        self, case: Case, toolchain: Toolchain, *, fresh: bool = False
+    ) -> Prepared:
         """Return the file that the compiler reads for a case. Raises NoTask if there is
-        none.
+        none. fresh: repeat an import that failed.
         """
         if case.artifacts:
             self.obtain(case.artifacts)
@@ -177,11 +179,18 @@ class Inputs:
             if makers:
                 sources += [*case.reads, *mentioned_by(source)]
             state = state_digest(sources)
-            identities = [maker.identity for maker in makers]
-            memo = (case.input, case.env, case.rules, state, *identities)
+            memo = (
+                fresh,
+                case.input,
+                case.limits,
+                case.env,
+                case.rules,
+                state,
+                *(maker.identity for maker in makers),
+            )
             if memo not in self._prepared:
                 try:
-                    made = self._make(case, sources, state, makers, toolchain)
+                    made = self._make(case, sources, state, makers, toolchain, fresh)
                     self._prepared[memo] = made
                 except NoTask as error:
                     if error.outcome.cause in MACHINE_CAUSES:
@@ -229,14 +238,13 @@ class Inputs:
 
     def _importer(self, toolchain: Toolchain) -> _Maker:
         """Return the importer for ONNX of a toolchain."""
-        module = onnx_family().onnx_importer
         tools = self.registry.compilers[toolchain.family].mlir_tools(toolchain)
         if tools is None:
             problem = f"{toolchain.revision.name} has no importer for ONNX"
             raise NoTask(NoAnswer(Cause.TOOLCHAIN, problem))
         identity = f"{self._identity_of_own_python} {toolchain.identity}"
         root = tools.python_root
-        argv = (sys.executable, "-m", module)
+        argv = (sys.executable, "-m", onnx_family().onnx_importer)
         env = {"PYTHONPATH": str(root)}
         return _Maker(identity, argv, (*own_python(), root), env, is_importer=True)
 
@@ -247,6 +255,7 @@ class Inputs:
         state: str,
         makers: Sequence[_Maker],
         toolchain: Toolchain,
+        fresh: bool,
     ) -> Prepared:
         source = case.input.path
         digest = self.registry.contents.digest
@@ -254,7 +263,7 @@ class Inputs:
             mentioned = tuple(mentioned_by(source))
             return Prepared(source, file_sha256(source), state, mentioned)
         parts = [
-            f"{case.input.kind} {case.input.args}",
+            f"{case.input.kind} {case.input.args} {case.limits}",
             *assignments(dict(case.env)),
             *surroundings((), uses_processor=False),
             *(f"{path.name} {digest(path)}" for path in sources),
@@ -272,7 +281,7 @@ class Inputs:
             return made
 
         [execution] = self.cache.find_all(key)
-        if execution is None:
+        if fresh or execution is None:
             target = self.registry.home.folder(KeptKind.INPUTS) / f"{key}.mlir"
             try:
                 return self.kept_files.get(target, make)

@@ -54,9 +54,13 @@ if TYPE_CHECKING:
 UNWRITTEN = (85, 170)  # bytes that glibc fills new memory with
 
 
-def plan_task(engine: Engine, case: Case, toolchain: Toolchain) -> Task:
-    """Return the task of a case. Raises NoTask if there is nothing to compile."""
-    prepared = engine.inputs.prepare(case, toolchain)
+def plan_task(
+    engine: Engine, case: Case, toolchain: Toolchain, *, fresh: bool = False
+) -> Task:
+    """Return the task of a case. Raises NoTask if there is nothing to compile. fresh:
+    repeat an import that failed.
+    """
+    prepared = engine.inputs.prepare(case, toolchain, fresh=fresh)
     compiler = engine.compilers[case.compiler]
     if case.script:
         invocation = _script_invocation(case, case.script, toolchain)
@@ -76,8 +80,9 @@ def plan_task(engine: Engine, case: Case, toolchain: Toolchain) -> Task:
             run = _plan_run(engine, case, case.run, toolchain)
         except NoTask as error:
             run = error.outcome
-    inputs = (prepared, invocation, reads, content, state)
-    return Task(case, toolchain, compiler, *inputs, run)
+    return Task(
+        case, toolchain, compiler, prepared, invocation, reads, content, state, run
+    )
 
 
 def missing_backend(case: Case, toolchain: Toolchain) -> NoAnswer | None:
