@@ -144,8 +144,7 @@ class NumberJudge:
         probe = replace(probe, cached=probe.cached and self.metric.exact)
         if ratio.high <= self.limit:
             return probe
-        where = self.good.revision.name
-        headline = f"{self.metric} is {ratio} times that on {where}"
+        headline = f"{self.metric} is {ratio} times that on {self.good.revision.name}"
         if ratio.low <= self.limit:
             why = f"{headline}: not clearly on one side of {self.limit:.2f}"
             return replace(probe, outcome=NoAnswer(Cause.NOISE, why))

@@ -206,7 +206,7 @@ class RunTask:
         may read the runtime, and the files that its command names.
         """
         spec = self.spec
-        options = self.runner.options(self.case, self.spec)
+        options = self.runner.options(self.case, spec)
         argv = self.runner.argv(
             self.tool, module, options, spec.inputs, results, self.libraries
         )
