@@ -19,13 +19,13 @@ from triage.compilers.base import Compiler
 from triage.compilers.invocation import Invocation
 from triage.compilers.registry import family_of, load_cases
 from triage.execution.engine import open_engine
-from triage.execution.plan import missing_backend, plan_task
+from triage.execution.plan import plan_task
 from triage.execution.task import ProbeJob, RunTask, Task
 from triage.model.case import Case
 from triage.model.errors import EnvironmentFailure
 from triage.model.execution import Stage
-from triage.model.outcome import Cause, Failed, Passed
-from triage.model.revision import Capabilities, Revision, Toolchain
+from triage.model.outcome import Failed, Passed
+from triage.model.revision import Toolchain
 from triage.processes.sealing import Seal
 from triage.recipes.values import parse_version, recipe_lines
 from triage.reduce.reproducer import _standalone, portable_run
@@ -85,19 +85,6 @@ class Contract:
     def refuses_a_program_that_does_not_run(self) -> None:
         with pytest.raises(EnvironmentFailure):
             self.family.describe(self.folder / "a" / "b" / "c" / "program", Seal(()))
-
-    def says_why_a_backend_is_missing(self) -> None:
-        if not self.sample.backends:
-            return
-        target = replace(self.case.target, backend="no-such-backend")
-        program = self.folder / "imagined" / "bin" / "python"
-        known = Capabilities(self.sample.backends)
-        toolchain = Toolchain(
-            self.family.name, Revision("1"), "", self.folder, program, known, "1.0.0"
-        )
-        answer = missing_backend(replace(self.case, target=target), toolchain)
-        assert answer
-        assert answer.cause == Cause.TARGET
 
     def writes_the_recipe_of_its_case(self) -> None:
         """The keys of a reproducer give the same case again."""
@@ -203,7 +190,6 @@ class Contract:
 
 CHECKS: Sequence[str] = (
     "refuses_a_program_that_does_not_run",
-    "says_why_a_backend_is_missing",
     "writes_the_recipe_of_its_case",
 )
 """Those that need no compiler."""

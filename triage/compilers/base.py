@@ -362,8 +362,8 @@ class Compiler(ABC):
 
     @abstractmethod
     def invocation(self, case: Case, toolchain: Toolchain) -> Invocation | NoAnswer:
-        """Return the command line for a case on this version, or why there is none. It
-        is asked if the version has the backend.
+        """Return the command line for a case on this version, or why there is none. The
+        backend is checked elsewhere, for all families alike.
         """
 
     def needs(self, root: Path, program: Path) -> Needs:
