@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from tests.bisect.letters import HEADLINE, HistoryEngine, case_named
 from tests.mlir.printed_ir import WORDS, Op
 from tests.mlir.test_ir_reader import dump
 from triage.attribute.align import Pair, Trace, Traces, find_divergence
-from triage.attribute.divergence import attribute
 from triage.mlir.fingerprint import DumpReader
 
 KERNEL = "main$0_add"
@@ -128,10 +125,3 @@ def run(passes: str) -> Trace:
 def test_what_weighs_more(good: str, bad: str, expected: tuple[str, str]) -> None:
     found = judge(run(good), run(bad))
     assert (name_of(found.persistent), name_of(found.other)) == expected
-
-
-def test_what_both_cannot_compile_is_not_compared() -> None:
-    engine: Any = HistoryEngine("FG")
-    engine.compilers = {"iree": SimpleNamespace(passes=True)}
-    answer = attribute(engine, case_named("case"), *engine.releases("iree"))
-    assert answer.reason == f"1.0.0 fails too: {HEADLINE}"

@@ -21,7 +21,6 @@ from triage.bisect.releases import bisect_between
 from triage.bisect.result import Answer, BisectKind
 from triage.bisect.search import find_changes
 from triage.execution.task import ProbeJob
-from triage.model.errors import BadInput
 from triage.model.outcome import Cause, Exit
 
 REGRESSION, FIX = BisectKind
@@ -70,11 +69,6 @@ def test_a_window_of_one_release_is_found(
     assert answer.status is Answer.CULPRIT
     assert kind is FIX or pair(answer) == (window - 1, window)
     assert pair(answer.fixed or answer) == (window, window + 1)
-
-
-def test_exchanged_ends_are_told_which_is_first() -> None:
-    with pytest.raises(BadInput, match="needs --good before --bad, and --find fix"):
-        bisect_releases(HistoryEngine("PPFF"), FIX, 3, 0)
 
 
 def check_pair(change: Any, history: str, old: str, new: str, between: str) -> bool:

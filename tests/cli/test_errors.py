@@ -41,10 +41,20 @@ why empty.mlir                       2  empty
 why empty/notes.md                   2  notes.md is empty or binary
 why "it's gone.mlir"                 2  not a file
 why good.mlir --backend nope         2  ^triage: "nope" is not a known backend
+bisect good.yaml --find fix --good 1.0.0 --bad 1.3.0  2  needs --good before --bad, and --find fix
 bisect good.yaml --bad 99.0.0        4  no iree 99.0.0
 reduce good.yaml -t 99.0.0           4  no iree 99.0.0
 lint good.yaml -t path:broken        4  Exec format error
 nightly good.mlir                    2  recipe new
+nightly good.yaml --shard 0/4        2  write I/N
+nightly good.yaml --shard 5/4        2  write I/N
+nightly good.yaml --shard a/b        2  write I/N
+nightly good.yaml --shard 1/²        2  write I/N
+nightly good.yaml --shard 1/{"9" * 5000}  2  write I/N
+nights show 7                        2  7
+nights prune --keep 0                2  keep
+site                                 2  no night
+show nothing                         2  nothing
 expect update -- iree-compile a.mlir --x  2  recipe new
 lint -- iree-compile good.mlir --iree-hal-target-backends=nope  2  no backend|not a known backend
 lint none.mlir                       2  no such file
@@ -63,7 +73,12 @@ run untestable.yaml bad.yaml -t 1.0.0                1  failed
 run bad.yaml good.yaml -t 1.0.0 -t path:broken       1  failed
 run good.yaml -t 1.0.0 -t path:broken                4  passed
 nightly good.yaml -b 1.0.0 -t path:broken            4  1 untestable
+nightly bad.yaml -b path:/nowhere -t 1.0.0           4  1 untestable
+nightly untestable.yaml -b 1.0.0 -t 1.1.0            3  nothing could be tested
+nightly untestable.yaml good.yaml -b 1.0.0 -t 1.1.0  0  nothing new fails in 1 case; 1 not tested
+nightly bad.yaml good.yaml -b 1.0.0 -t 1.1.0 --case g*d  0  nothing new fails in 1 case
 attribute good.yaml --good 1.0.0 --bad path:broken   4  cannot compare
+attribute bad.yaml --good 1.0.0 --bad 1.4.0          3  1.0.0 fails too
 variants many.yaml -t path:broken                    4  No case fails
 reduce {ROOT}/recipes/models/row_sum.mlir --backend rocm --chip gfx924 -t installed  3  not know its target
 """
@@ -78,7 +93,7 @@ GENERATORS = {
 def place(lab: Lab) -> Lab:
     """A folder with recipes that work, and with some that do not."""
     lab.recipe("good", "fine")
-    lab.recipe("bad", "breaks-0")
+    lab.recipe("bad", "breaks-0 differs-4")
     lab.recipe("untestable", "unreadable")
     lab.recipe("key", "fine", "flgs: [--a]")
     lab.recipe("many", "fine", "matrix: {kind: [a, b]}\nflags: ['--${kind}']")

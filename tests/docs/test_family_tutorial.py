@@ -28,7 +28,6 @@ SAMPLE = Sample(
     (EXAMPLES / "pad-pool.onnx").read_bytes(),
     "target: {backend: cpu}",
     'run: {inputs: ["1x1x2x2xf32=1"]}',
-    backends=frozenset({"cpu"}),
 )
 
 

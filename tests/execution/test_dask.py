@@ -72,19 +72,6 @@ def test_no_other_program_can_use_a_local_cluster(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_workers_make_the_probes_and_the_client_keeps_the_facts(lab: Lab) -> None:
-    words = lab.write(fine="fine", wrong="fail", other="other")
-    lab.worker("first")
-    lab.worker("second")
-    for is_cached in (False, True):
-        code, results, _ = lab.answer(lab.client(words))
-        wanted = {"fine": "passed", "wrong": "failed", "other": "passed"}
-        assert (code, statuses(results)) == (1, wanted)
-        assert {result["cached"] for result in results.values()} == {is_cached}
-        assert len(lab.calls()) == 3
-
-
-@pytest.mark.slow
 def test_a_job_that_ends_three_workers_is_untestable(lab: Lab) -> None:
     words = lab.write(deadly="wait", fine="fine")
     lab.worker("first")

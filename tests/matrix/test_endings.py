@@ -217,12 +217,6 @@ def test_show_tells_each_ending(
         assert len({*states, *pages}) == len(states) + len(pages)
 
 
-def test_a_night_takes_the_cases_that_a_pattern_names(answer: Answer) -> None:
-    done = answer(f"nightly cases {ENDS} --case fa*ls --format json")
-    cases = strict_json(done.stdout)["cases"]
-    assert [case["case"] for case in cases] == ["fails"]
-
-
 def test_each_log_of_a_night_is_classified_as_the_night_says(
     answer: Answer, place: Path
 ) -> None:

@@ -81,12 +81,6 @@ def test_from_the_overview_to_a_reproducer_and_back(page: Any) -> None:
     page.get_by_role("heading", name="1 new failure").wait_for()
 
 
-def test_a_cell_opens_the_report_of_its_night(page: Any) -> None:
-    page.locator(".grid a.bad").last.click()
-    page.get_by_role("heading", name=nightly_name(NIGHTS)).wait_for()
-    assert "breaks" in page.get_by_role("region", name="Report").inner_text()
-
-
 def test_a_draft_is_copied(page: Any) -> None:
     page.evaluate("navigator.clipboard.writeText = (text) => { window.copied = text }")
     page.get_by_role("button", name="Copy issue").click()

@@ -93,11 +93,6 @@ def test_nights_are_shown_by_name_and_removed(asked: Asked, stored: Stored) -> N
     assert asked("nights", "prune", "--keep", "3") == {"removed": [1, 2]}
 
 
-def test_a_night_that_is_not_there_is_bad_input(home: Path, triage: Triage) -> None:
-    for line in ("nights show 7", "nights prune --keep 0", "site", "show nothing"):
-        assert triage(*line.split()).returncode == 2, line
-
-
 def on(backend: str, name: str, letter: str = "F") -> CaseResult:
     return case_result(name, letter, target=Target(backend, "gpu"))
 

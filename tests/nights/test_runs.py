@@ -108,22 +108,6 @@ def test_a_failure_that_the_baseline_cannot_read_is_red_in_one_night(
     assert nightly.codes == [1, 1, 0, 3, 1]
 
 
-def test_a_night_without_a_testable_case_says_so(nightly: Nightly) -> None:
-    nightly.write("later", "read-from-4")
-    assert "nothing could be tested" in nightly.run(1)
-    nightly.write("steady")
-    assert "nothing new fails in 1 case; 1 not tested" in nightly.run(1)
-    assert nightly.codes == [3, 0]
-
-
-def test_a_baseline_that_cannot_be_installed_is_no_failure_of_the_compiler(
-    nightly: Nightly,
-) -> None:
-    nightly.write("fails", "breaks-0")
-    nightly.run(1, "-b", "path:nowhere")
-    assert (nightly.codes, nightly.changes) == ([4], {"fails": "untestable"})
-
-
 def test_an_internal_error_ends_one_case(
     nightly: Nightly, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -21,10 +21,8 @@ from tests.fake_engine import FakeEngine
 from tests.fake_releases import recipe
 from tests.programs import write_program
 from tests.recipes.loading import load_recipes
-from tests.reduce.made import CASE, OUTCOMES, OVERFLOW, reproducer
-from tests.report.safe_text import assert_is_safe_markdown
+from tests.reduce.made import CASE, OUTCOMES, reproducer
 from triage.model.case import Expectation, Flag, Target
-from triage.model.outcome import Failed
 from triage.reduce.reproducer import (
     folder_name,
     open_reproducers,
@@ -32,7 +30,7 @@ from triage.reduce.reproducer import (
     without_paths,
 )
 from triage.reduce.result import Replays
-from triage.report.reproducer import reproducer_files, write_reproducer
+from triage.report.reproducer import write_reproducer
 
 GOLDEN = Path(__file__).parent / "golden" / "attention-dtype-f16"
 OURS = sorted(path for path in (ROOT / "reproducers").iterdir() if path.is_dir())
@@ -106,18 +104,6 @@ def test_the_script_ends_with_1_where_the_compiler_fails(
         assert done.returncode == status
     words = (tmp_path / "words").read_text().splitlines()
     assert words == [*made.compile.options, "input.mlir", "-o", "/dev/null"]
-
-
-def test_an_issue_contains_compiler_text_only_as_text(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    attack = "see\n````\n### EVIL\n@main</details> ![x](http://host/x) see #12"
-    failure = replace(OVERFLOW, headline=attack)
-    monkeypatch.setitem(OUTCOMES, "F", Failed(failure))
-    made = reproducer()
-    reduction = replace(made.reduction, failure=failure, program=f"// {attack}")
-    made = replace(made, output=attack, reduction=reduction)
-    assert_is_safe_markdown(str(reproducer_files(made)["README.md"]))
 
 
 KEPT = "see https://iree.dev/reference/a, and 1/2/3 or a/b/c, (d0) -> (d0 / 2)"

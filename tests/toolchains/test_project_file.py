@@ -20,6 +20,7 @@ build: {commands: [], timeout: 5 parsecs, submodules: perhaps}
 paths: {a: b}
 distribution: 3.10
 name: again
+owners: [{owner: '@a', backend: rocm}, {backends: rocm}, {owner: '', backends: rocm}]
 """
     expected = """\
 1:1 `compiler: my-compiler`
@@ -31,7 +32,10 @@ name: again
 5:32 120s, 2m or 1h30m
 5:55 true
 6:8 not a mapping
-8:1 first at 1:1"""
+8:1 first at 1:1
+9:24 did you mean "backends"?
+9:40 the key "owner" is missing
+9:66 empty"""
     monkeypatch.chdir(tmp_path)
     Path("t.yaml").write_text(text)
     with pytest.raises(BadFiles) as caught:
