@@ -16,6 +16,7 @@ import yaml
 from tests.actions.runner import OWN, PROGRAMS, WORKFLOW, Runner, load
 from tests.conftest import ROOT
 from tests.fake_releases import environment, fake_releases, write_case, write_project
+from tests.git_history.history import History
 from tests.issues.loopback_issues import TOKEN, LoopbackIssues, loopback_issues
 from tests.programs import write_program
 from triage.nightly.result import Night
@@ -74,17 +75,11 @@ def changes(night: Night) -> dict[str, str]:
     return {case.case: case.change.value for case in night.cases}
 
 
-def git(folder: Path, *words: str) -> str:
-    return subprocess.run(
-        ["git", *words], cwd=folder, check=True, capture_output=True, text=True
-    ).stdout
-
-
 @pytest.mark.slow
 def test_two_nights_of_the_example_workflow(checkout: Path, tmp_path: Path) -> None:
-    remote = tmp_path / "server" / "o" / "r"
-    remote.mkdir(parents=True)
-    git(remote, "init", "--quiet", "--bare")
+    remote = History(tmp_path / "server" / "o" / "r")
+    remote.path.mkdir(parents=True)
+    remote.git("init --quiet --bare")
     with loopback_issues() as hub:
         jobs = runner(checkout, hub).run(WORKFLOW)
         shutil.copytree(tmp_path / "1" / "caches", tmp_path / "2" / "caches")
@@ -125,7 +120,7 @@ def test_two_nights_of_the_example_workflow(checkout: Path, tmp_path: Path) -> N
     # the second run finds the first one's nights and results, and opens no issue again
     nights = again["merge"].workspace / "nights"
     assert len(NightStore(Home(nights)).numbers()) == 2
-    pushed = git(remote, "ls-tree", "-r", "--name-only", "triage-nights").split()
+    pushed = remote.git("ls-tree -r --name-only triage-nights").split()
     stored = [name.rpartition("/")[0] for name in pushed if name.endswith(".json.z")]
     assert stored == ["nights-12/1", "nights-11/2"]
     assert not [name for name in pushed if "short" in name or ".lock" in name]

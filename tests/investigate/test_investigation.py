@@ -9,7 +9,6 @@ import re
 import shlex
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -28,7 +27,7 @@ from tests.fake_releases import (
     write_project,
 )
 from tests.nights.documents import FAILURES, case_result, night
-from tests.programs import write_program
+from tests.programs import TRIAGE, write_program
 from triage.bisect.result import Answer
 from triage.investigate import investigation
 from triage.investigate.result import FailureCluster, StepResult
@@ -106,9 +105,8 @@ def statuses(cluster: Json) -> dict[str, str]:
 def test_an_interrupted_run_is_continued_until_each_cluster_has_culprit_and_issue(
     releases: FakeReleases, investigate: Investigate, workplace: Path, out: Path
 ) -> None:
-    program = [sys.executable, "-c", "from triage.cli import main; main()"]
     running = subprocess.Popen(
-        [*program, *NIGHTLY.split()],
+        [*TRIAGE, *NIGHTLY.split()],
         cwd=workplace,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
