@@ -123,13 +123,13 @@ def disk_errors(action: str) -> Iterator[None]:
 
 def open_home() -> Home:
     """Return the home. Create its folder if it is missing. Raises EnvironmentFailure if
-    files cannot be written there, or no compiler may link there.
+    files cannot be written there, or its path has a space.
     """
     home = default_home()
     if " " in str(home.path):
         raise EnvironmentFailure(
             f"cannot use {home.path} as TRIAGE_HOME: compilers call linkers through a "
-            "shell, which splits paths at spaces; name a folder without one"
+            "shell, which splits paths at spaces; set TRIAGE_HOME to a path without any"
         )
     with disk_errors(f"use {home.path} as TRIAGE_HOME"):
         home.path.mkdir(parents=True, exist_ok=True)
