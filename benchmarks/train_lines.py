@@ -25,7 +25,9 @@ from triage.classify.second_look import WEIGHTS, line_features, scores
 MOST_WEIGHTS = 600
 NOISE = 120  # lines at most before a log; half as many below
 RAREST = 4  # lines that have a feature
-OF_GREEN = 3  # how much more a green log counts, because a high score is an alarm
+# Weight of all other lines of a log; its labelled ones have 1. A high score of another
+# line is an alarm.
+OTHER_LINES = 3
 STRENGTH = 4.0  # the smaller, the fewer weights
 
 Log = tuple[list[str], list[bool]]
@@ -67,7 +69,7 @@ def train(logs: Sequence[Log]) -> dict[str, float]:
         right, wrong = sum(marks), len(marks) - sum(marks)
         rows += line_features(lines)
         labels += marks
-        others = OF_GREEN / max(wrong, 1)
+        others = OTHER_LINES / max(wrong, 1)
         importance += [1 / right if mark else others for mark in marks]
     vectors = DictVectorizer()
     table = vectors.fit_transform(rows)
