@@ -280,9 +280,9 @@ class Inputs:
                 raise NoTask(NoAnswer(Cause.ENVIRONMENT, problem))
             return made
 
+        target = self.registry.home.folder(KeptKind.INPUTS) / f"{key}.mlir"
         [execution] = self.cache.find_all(key)
-        if fresh or execution is None:
-            target = self.registry.home.folder(KeptKind.INPUTS) / f"{key}.mlir"
+        if fresh or execution is None or target.exists():
             try:
                 return self.kept_files.get(target, make)
             except _ImportFailed as error:
