@@ -60,6 +60,7 @@ lint -- iree-compile good.mlir --iree-hal-target-backends=nope  2  no backend|no
 lint none.mlir                       2  no such file
 replay own                           2  own/reproducer.json: no package
 replay {ROOT}/reproducers/affinity-symbol-undeclared -t 99.0.0  4  no iree 99.0.0
+replay {ROOT}/reproducers/affinity-symbol-undeclared -t soon  2  ^triage: 'soon' is not a revision
 """
 # A command line, its exit code, and what its answer says. A failure outweighs what could
 # not be tested.

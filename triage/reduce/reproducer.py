@@ -203,9 +203,11 @@ def original_draft(engine: Engine, case: Case, bad: ToolchainRef) -> IssueDraft 
     its program is compiled.
     """
     probe = engine.cached_probe(ProbeJob(case, bad))
-    if probe is None or not isinstance(probe.outcome, Failed):
-        return None
-    if last_execution(engine, case, engine.registry.obtain(bad)) is None:
+    if (
+        probe is None
+        or not isinstance(probe.outcome, Failed)
+        or last_execution(engine, case, engine.registry.obtain(bad)) is None
+    ):
         return None
     return draft_of(reproducer_of(engine, Reduction(case, probes=(probe,)), bad))
 
@@ -468,6 +470,8 @@ def _refs_of(
             revs.insert(0, recorded_rev(reproducer.bad))
         refs = [registry.resolve(rev, family) for rev in revs]
     except BadInput as error:
+        if revs_of:
+            raise
         raise BadInput(
             f"{reproducer.reproducer}/{RECORD}: {error}; replay it with -t REV"
         ) from error

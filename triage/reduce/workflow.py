@@ -339,7 +339,6 @@ def _smallest_case(
     test: CompileTest, original: Case, program: Program, folder: Path
 ) -> Case:
     """Write the smallest program, and return its case under the original's limits."""
-    smallest = test.complete_case(program)
     content = program.readable_content
     # A path for each content, because digests are remembered by path.
     name = f"reduced-{sha256(content).hexdigest()[:12]}"
@@ -347,7 +346,7 @@ def _smallest_case(
     with disk_errors("write the reduced program"):
         write_whole(path, content)
     return replace(
-        smallest,
+        test.complete_case(program),
         name=f"{original.name} (reduced)",
         input=original.input.rewritten(path, program.kind),
         limits=original.limits,
