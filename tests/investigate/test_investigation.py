@@ -227,6 +227,20 @@ def test_a_pair_of_releases_is_narrowed_by_the_commits_between_them(
     assert [suspect.pull_request for suspect in culprit.suspects] == [108]
 
 
+def test_a_pair_of_releases_stays_where_its_commits_end_otherwise(folder: Path) -> None:
+    shas = repository("FPPF", folder / "clone")
+    states = dict(zip(shas, "FPPF", strict=True))
+    ends = {"1.0.0": shas[0], "2.0.0": shas[-1]}
+    request = request_in(folder / "clone", states, ends)
+    engine, case = request.engine, request.case
+    old, new = engine.registry.releases("iree")
+    work = investigation.Investigation(engine, (old, new), {}, repo=request.repo)
+    record = FailureCluster(signature="", cases=[case.name])
+    cluster = investigation.ClusterInvestigation(work, record, case, pair=(old, new))
+    assert cluster.narrow()
+    assert cluster.pair == (old, new)
+
+
 # Drafts of issues
 
 # The message has the size of the program.

@@ -219,7 +219,7 @@ class ClusterInvestigation:
             bisection = find_change(search, self.failure)
         else:
             bisection = find_changes(search)
-        self.pair = self.pair_of(bisection, search.line.candidates)
+        self.pair = self.pair_of(bisection, search.line.candidates) or self.pair
         return bisection
 
     def _find_fix(self) -> Bisection | None:
@@ -257,15 +257,14 @@ class ClusterInvestigation:
             for probe in self.work.engine.probe_in_order(jobs, "confirm the culprit")
         ]
         match = same_signature(self.failure)
-        confirmed: list[str] = []
-        different: list[str] = []
+        confirmed = list[str]()
+        different = list[str]()
         pairs = zip(others, outcomes[::2], outcomes[1::2], strict=True)
         for member, before, at in pairs:
             is_changed = member.change is CaseChangeKind.CHANGED
             judge = verdict_on_presence if is_changed else verdict_of
             verdicts = judge(before, match), verdict_of(at, match)
-            is_alike = verdicts == (Verdict.GOOD, Verdict.BAD)
-            names = confirmed if is_alike else different
+            names = confirmed if verdicts == (Verdict.GOOD, Verdict.BAD) else different
             names.append(member.case)
         self.add(confirmed=confirmed, different=different)
         return None
@@ -433,7 +432,9 @@ class Investigation:
 
 @contextmanager
 def _stopped_after(seconds: float, stop: threading.Event) -> Iterator[threading.Event]:
-    """Set `stop` after some seconds. Yield an event that says whether it was."""
+    """Set `stop` after some seconds, unless the block ends before. Yield an event that
+    is set with it.
+    """
     timed_out = threading.Event()
 
     def stop_work() -> None:
