@@ -26,7 +26,7 @@ from triage.model.revision import Revision, ToolchainKind
 from triage.nightly.store import BackendVerdict
 from triage.recipes.document import schema_of
 
-SCHEMA: Final = 6  # of the JSON of a night
+SCHEMA: Final = 7  # of the JSON of a night
 
 
 class Action(StrEnum):
@@ -91,7 +91,7 @@ class Night:
     # in all parts of a night
     __pydantic_config__: ClassVar = {"allow_inf_nan": False}
 
-    schema: Literal[6]
+    schema: Literal[7]
     toolchain: Revision
     baseline: Revision
     kind: ToolchainKind

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 NIGHT_FILE = "nightly.json"
 LARGEST_FILE = 1 << 20  # bytes of a file that a night names
 Parsed = TypeVar("Parsed")
-_VERSION = 12  # of the files of the store
+_VERSION = 13  # of the files of the store
 _SUMMARY, _ROWS, _WHOLE = range(3)  # parts of a stored night
 _LARGEST_NIGHT = 1 << 30  # bytes
 _ISSUES = "issues.json"
