@@ -62,7 +62,7 @@ def decoded(data: bytes) -> str:
 
 
 def text_pieces(stream: BinaryIO, name: str) -> Iterator[bytes]:
-    """Yield a log in pieces.
+    """Yield a log in pieces, without the mark of an issue's title.
 
     Raises:
         BadInput: it is empty or binary, such as one that is packed or in UTF-16.

@@ -207,7 +207,9 @@ class FailureCluster:
 
     @property
     def bisected_cases(self) -> list[str]:
-        """The cases that the culprit is known for; none if nothing was bisected."""
+        """The case that was investigated, and those that were confirmed to have its
+        culprit; empty without an investigation.
+        """
         return list(filter(None, (self.representative, *self.confirmed)))
 
     @property

@@ -37,9 +37,8 @@ _COMPARED = (CaseChangeKind.REGRESSED, CaseChangeKind.CHANGED)
 
 @dataclass(eq=False)
 class FailureLife:
-    """All nights and cases of a failure in a track: of one signature that came in
-    ranges which overlap, unless a night has found several changes in them. It is
-    printed as its page shows it.
+    """A failure in a track: the cases with one signature, and their nights, as far as
+    one change can have brought it to them. It is printed as its page shows it.
     """
 
     track: Track = field(metadata=UNPRINTED)
@@ -181,8 +180,8 @@ def failure_lives(history: NightsHistory) -> list[FailureLife]:
 
 
 def _part_of(run: StateRun) -> str:
-    """Return the number that an investigation gave to the failure, if another change
-    than that of the first cases brought it to this one.
+    """Return the number in the id of the cluster that a night put the case into: `2` of
+    `ID.2`, and nothing of `ID`, the cluster of the first change.
     """
     for cluster in run.first.record.clusters:
         if run.case.case in cluster.cases:

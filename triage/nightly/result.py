@@ -143,8 +143,8 @@ class Night:
         return [case for case in self.cases if case.change in changes]
 
     def case_of(self, cluster: FailureCluster) -> CaseResult | None:
-        """Return the case that stands for a failure; None for a known failure of a list
-        of nights.
+        """Return the case that stands for a failure; None if the cluster names no case,
+        as that of a known failure.
         """
         names = cluster.cases
         if cluster.representative:

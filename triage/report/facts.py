@@ -116,12 +116,13 @@ def known_facts(cluster: FailureCluster) -> Iterator[Fact]:
     """Yield all that was found out about a failure, and which steps found nothing."""
     if cluster.failure:
         yield from failure_details(cluster.failure)
-    if cluster.culprit and cluster.culprit.after:
-        yield from since_facts(cluster.culprit, cluster.compiler)
+    culprit = cluster.culprit
+    if culprit and culprit.after:
+        yield from since_facts(culprit, cluster.compiler)
     releases = cluster.release_culprit
     if releases and releases.before and releases.after:
         yield "releases", f"between {releases.before.name} and {releases.after.name}"
-    for suspect in getattr(cluster.culprit, "suspects", ())[:3]:
+    for suspect in culprit.suspects[:3] if culprit else ():
         if suspect.url:
             link = Span(suspect.subject or suspect.name, url=suspect.url)
             yield "suspect", [link, f" {share_text(suspect.probability, 0)}"]
