@@ -28,7 +28,12 @@ from triage.git_history.repository import Repository
 from triage.git_history.timeline import Timeline
 from triage.model.content import Address
 from triage.model.errors import BadInput, EnvironmentFailure, Unobtainable
-from triage.toolchains.home import Workspace, prune_home, stored_toolchains
+from triage.toolchains.home import (
+    Progress,
+    Workspace,
+    prune_home,
+    stored_toolchains,
+)
 from triage.toolchains.index import index_url
 from triage.toolchains.install import Package
 from triage.toolchains.registry import ToolchainRegistry
@@ -129,6 +134,19 @@ def test_installed_is_the_newest_release_without_a_compiler_next_to_the_program(
     put(workspace, "1.1.0")
     monkeypatch.setattr("triage.toolchains.registry.installs_of", lambda *_: ())
     assert name_of(registry, "installed") == "1.1.0"
+
+
+def test_a_range_of_releases_asks_a_missing_index_once(
+    registry: ToolchainRegistry, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(workspace, "1.0.0")
+    put(workspace, "1.1.0")
+    monkeypatch.setenv("TRIAGE_INDEX_URL", "http://127.0.0.1:9/simple/")
+    notes: list[str] = []
+    monkeypatch.setattr(Progress, "note", lambda _, text: notes.append(text))
+    refs = registry.between("iree", None, None)
+    assert [ref.revision.name for ref in refs] == ["1.0.0", "1.1.0"]
+    assert len(notes) == 1
 
 
 @pytest.mark.usefixtures("loopback")

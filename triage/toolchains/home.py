@@ -445,10 +445,8 @@ def _other_entries(home: Home) -> Iterator[StoredEntry]:
 def _entry(paths: Sequence[Path], *, intact: bool = True) -> StoredEntry:
     from triage.processes.process import used_bytes  # slow to import
 
-    states = [path.lstat() for path in paths]
-    size = sum(used_bytes(path, UNLIMITED) for path in paths)
-    size += sum(state.st_size for state in states)
-    used = max(state.st_mtime for state in states)
+    size = sum(used_bytes(path, UNLIMITED) + path.lstat().st_size for path in paths)
+    used = max(path.lstat().st_mtime for path in paths)
     return StoredEntry(tuple(paths), size, used, intact)
 
 

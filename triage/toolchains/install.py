@@ -136,8 +136,7 @@ class Package:
         """
         action = f"install {release.distribution} {release.version}"
         folder = self.folder(release).name
-        fill = partial(self._fill, release)
-        return fill_folder(self.workspace, folder, action, fill)
+        return fill_folder(self.workspace, folder, action, partial(self._fill, release))
 
     def _fill(self, release: Release, folder: Path, scratch: Path) -> dict[str, Any]:
         """Put a release into a folder. Return what its manifest says of it."""

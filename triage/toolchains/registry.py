@@ -191,17 +191,20 @@ class ToolchainRegistry:
         self, family: str, since: str | None, until: str | None
     ) -> tuple[ToolchainRef, ...]:
         """Return the releases from one to another, both included."""
-        newest = self.resolve(until or "latest", family)
         refs = self.releases(family)
-        oldest = self.resolve(since or refs[0].revision.name, family)
+        names = [ref.revision.name for ref in refs] or ["latest"]
+        oldest = self.resolve(since or names[0], family)
+        newest = self.resolve(until or names[-1], family)
         if oldest.release and newest.release:
             refs = tuple(
                 ref for ref in refs if oldest.version <= ref.version <= newest.version
             )
             if refs:
                 return refs
-        names = f"{oldest.revision.name} to {newest.revision.name}"
-        raise BadInput(f"there is no release of {family} from {names}")
+        raise BadInput(
+            f"there is no release of {family} from {oldest.revision.name} to "
+            f"{newest.revision.name}"
+        )
 
     def is_installed(self, ref: ToolchainRef) -> bool:
         """Return whether obtaining the toolchain needs no download and no build."""
