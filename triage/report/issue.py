@@ -4,7 +4,7 @@ failure's page, and the README of a reproducer's folder.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -216,6 +216,12 @@ def _program(draft: IssueDraft, headline: str) -> list[Block]:
     return blocks
 
 
+def replays_text(replays: Mapping[str, str]) -> str:
+    """Return what the program does on each version."""
+    states = replays.items()
+    return ", ".join(f"{name} {_REPLAYS.get(state, state)}" for name, state in states)
+
+
 def _version_facts(cluster: FailureCluster, new: Revision) -> Iterator[Fact]:
     draft = cluster.draft
     version = f"{compiler_title(cluster.compiler)} {new.name}".strip()
@@ -228,7 +234,5 @@ def _version_facts(cluster: FailureCluster, new: Revision) -> Iterator[Fact]:
     commit = f"commit {new.commit}" if new.commit else None
     yield "version", ", ".join(filter(None, (version, commit, new.date)))
     yield "target", target
-    states = cluster.replays.items()
-    replays = [f"{name} {_REPLAYS.get(state, state)}" for name, state in states]
-    yield "other versions", ", ".join(replays)
+    yield "other versions", replays_text(cluster.replays)
     yield "signature", Span(cluster.signature, "code")

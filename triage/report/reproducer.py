@@ -46,7 +46,7 @@ from triage.report.elements import (
     plural,
     revision_text,
 )
-from triage.report.issue import reproducer_issue
+from triage.report.issue import replays_text, reproducer_issue
 from triage.toolchains.home import disk_errors
 
 _SCRIPT = "repro.sh"
@@ -234,13 +234,7 @@ def reduction_document(result: Reduction, reproducer: Reproducer | None) -> Docu
 def _reduction_facts(result: Reduction, reproducer: Reproducer) -> Iterator[Fact]:
     yield from failure_facts(reproducer.failure)
     yield "bad", revision_text(result.bad)
-    states = []
-    for version in result.evidence:
-        state = str(version.status)
-        if version.failure and version.failure.signature != result.signature:
-            state = "fails otherwise"
-        states.append(f"{version.toolchain.name} {state}")
-    yield "versions", ", ".join(states)
+    yield "versions", replays_text(result.replays)
     sizes = {f"{result.unit}s": result.sizes, "bytes": result.bytes}
     texts = [f"{size.before} -> {size.after} {name}" for name, size in sizes.items()]
     yield "size", ", ".join(texts)
