@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -108,11 +108,13 @@ def search_along(
     suspicion: Sequence[float],
     kind: BisectKind = BisectKind.REGRESSION,
     shut: Collection[int] = (),
+    script: Path | None = None,
 ) -> Search:
     """Search the candidates c0, c1, ... prices: seconds for each. shut: candidates that
-    are known to have no compiler.
+    are known to have no compiler. script: tests in place of a compiler.
     """
-    request = BisectRequest(engine, case_named("case"), kind=kind)  # type: ignore[arg-type]
+    case = replace(case_named("case"), script=script)
+    request = BisectRequest(engine, case, kind=kind)  # type: ignore[arg-type]
     candidates = []
     for index, seconds in enumerate(prices):
         revision = Revision(f"c{index}", f"{index:040x}")

@@ -194,6 +194,20 @@ def test_a_failure_that_comes_and_goes_since_its_culprit_is_not_blamed_on_a_late
     assert confirmed >= (0.9 * runs if fails > 0.7 else 0)
 
 
+def test_a_flaky_test_with_one_message_is_rarely_blamed_on_another_commit(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(letters.failure, "__defaults__", ("codegen",))
+    wrong = 0
+    for seed in range(100):
+        engine = HistoryEngine("P" * 20 + "F" * 80, 1, 1 / 3, seed)
+        alike = [1.0] * 100
+        search = search_along(engine, alike, alike, script=Path("check.sh"))
+        answer: Any = find_changes(search)
+        wrong += answer.confirmed and suspects_of(answer) != {20}
+    assert wrong <= 2
+
+
 @pytest.mark.parametrize(
     ("family", "count", "most"),
     [("codegen", 2, 4), ("codegen", 40, 12), ("crash", 2, 11), ("crash", 40, 20)],

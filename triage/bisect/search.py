@@ -40,6 +40,7 @@ from triage.model.outcome import (
 
 _MOST_PROBES = 400  # of a line whose probes contradict themselves
 _LONGEST = 200  # characters of a headline in a sentence
+_OF_SCRIPT = 2  # repeats of a pair: a script may run a flaky test
 _UNLIKELY = 1e-4  # of all chances: not a suspect any more
 
 
@@ -193,8 +194,7 @@ class Search:
                 tallies[position] = Tally(*map(verdicts.count, Verdict))
             if self.line.candidates[index].untestable:
                 closed.append(position)
-        repeats = 1 if self._is_steady() else self.line.request.repeats
-        return Belief(self.weights, tallies, closed, repeats)
+        return Belief(self.weights, tallies, closed, self._repeats())
 
     def seconds(self) -> list[float]:
         seconds = self.line.seconds()
@@ -207,18 +207,22 @@ class Search:
         steps = zip(pairwise(self.order), chances[1:], strict=True)
         return {max(step): chance for step, chance in steps if chance}
 
-    def _is_steady(self) -> bool:
-        """Whether the failure is of a kind that does not come and go: a message and an
-        exit status, and the same in each run of the bad end.
+    def _repeats(self) -> int:
+        """How often a pair is probed again. A message and an exit status, the same in
+        each run of the bad end, do not come and go, unless a script tests.
         """
+        request = self.line.request
         failure = self.failure
-        if failure is None or failure.family in COME_AND_GO:
-            return False
-        if failure.stage not in (Stage.IMPORT, Stage.COMPILE):
-            return False
         outcomes = self.line.outcomes(self.order[-1])
         signatures = {item.failure.signature for item in outcomes if item.failure}
-        return len(signatures) < 2
+        if (
+            failure is None
+            or failure.family in COME_AND_GO
+            or failure.stage not in (Stage.IMPORT, Stage.COMPILE)
+            or len(signatures) > 1
+        ):
+            return request.repeats
+        return _OF_SCRIPT if request.case.script else 1
 
     def result(self, belief: Belief) -> FoundPair:
         """Return what the probes so far say."""
