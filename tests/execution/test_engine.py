@@ -169,12 +169,19 @@ def importing(lab: Laboratory, monkeypatch: pytest.MonkeyPatch) -> ProbeJob:
 
 
 @pytest.mark.parametrize(
-    ("module", "cause"), [("onnx", Cause.RECIPE), ("iree.runtime", Cause.TOOLCHAIN)]
+    ("module", "cause"),
+    [
+        ("onnx", Cause.RECIPE),
+        ("iree.runtime", Cause.TOOLCHAIN),
+        ("iree.compiler.tools.import_onnx", Cause.TOOLCHAIN),
+    ],
 )
 def test_an_importer_may_lack_more_than_onnx(
     lab: Laboratory, importing: ProbeJob, module: str, cause: Cause
 ) -> None:
-    (lab.folder / "importer.py").write_text(f"import {module}x")
+    (lab.folder / "importer.py").write_text(
+        f"raise ImportError('No module named {module}')"
+    )
     assert lab.engine.probe(importing).outcome.cause is cause
 
 

@@ -329,10 +329,11 @@ class Inputs:
         if maker.is_importer:
             if _IS_MISSING.search(execution.stderr.text):
                 problem = f"the importer for ONNX does not run: {why}"
-                if "onnx" not in why:  # the release lacks a part of its own
+                if not re.search(r"\bonnx\b", why):  # the release lacks its own part
                     raise NoTask(NoAnswer(Cause.TOOLCHAIN, problem))
-                advice = "`pip install 'iree-triage[onnx]'` adds what it needs"
-                raise recipe_mistake(f"{problem}; {advice}")
+                raise recipe_mistake(
+                    f"{problem}; `pip install 'iree-triage[onnx]'` adds what it needs"
+                )
             if machine:
                 raise NoTask(machine)
             raise _ImportFailed(execution)
@@ -355,8 +356,9 @@ class Inputs:
                 try:
                     self.kept_files.get(artifact.path, partial(self._obtain, artifact))
                 except EnvironmentFailure as error:
-                    problem = f"{artifact.source}: {error}"
-                    raise NoTask(NoAnswer(Cause.ENVIRONMENT, problem)) from error
+                    raise NoTask(
+                        NoAnswer(Cause.ENVIRONMENT, f"{artifact.source}: {error}")
+                    ) from error
 
     def _obtain(self, artifact: Artifact, scratch: Path) -> Path:
         target = scratch / artifact.path.name
