@@ -35,6 +35,7 @@ from triage.model.errors import BadFiles
 from triage.model.outcome import Failure
 from triage.recipes.document import schema_of
 from triage.recipes.loader import load_recipes
+from triage.reduce.reproducer import open_reproducers
 from triage.toolchains.home import Home, Workspace
 from triage.toolchains.install import Package
 from triage.toolchains.project import load_project
@@ -130,6 +131,12 @@ def journal(data: bytes, folder: Path) -> object:
     return entries
 
 
+def reproducer(data: bytes, folder: Path) -> object:
+    text = "compiler: command\npackage: six\ncommand: [cat]\ninput: recipe.yaml\n"
+    (folder / "recipe.yaml").write_text(f"name: r\n{text}")
+    return open_reproducers([_file(data, folder, "reproducer.json").parent])
+
+
 def _response(data: bytes, url: str) -> requests.Response:
     """An answer made of a status line, headers and a body."""
     first, _, rest = data.partition(b"\n")
@@ -164,11 +171,13 @@ TARGETS: Mapping[str, Check] = {
     "mlir": mlir,
     "evidence": evidence,
     "journals": journal,
+    "reproducers": reproducer,
     "http": http,
 }
 _FILES: Mapping[str, Sequence[str]] = {
     "recipes": ["recipes/*.yaml"],
     "projects": ["triage/projects/*.yaml"],
+    "reproducers": ["reproducers/*/reproducer.json"],
     "rules": ["triage/classify/rules/*", "triage/*/*/rules.yaml"],
 }
 
