@@ -70,7 +70,7 @@ class HistoryEngine(FakeEngine):
     ) -> None:
         rows = {"case": histories} if isinstance(histories, str) else histories
         randomly = random.Random(seed)
-        self.count = max(map(len, rows.values()))
+        count = max(map(len, rows.values()))
 
         def answer(job: ProbeJob) -> Outcome:
             letters, index = rows[job.case.name], index_of(job.ref.revision)
@@ -79,16 +79,12 @@ class HistoryEngine(FakeEngine):
                 return outcome("FP"[randomly.random() < false_good])
             return outcome(letters[index])
 
-        super().__init__(answer, [f"1.{n}.0" for n in range(self.count)], jobs)
+        super().__init__(answer, [f"1.{n}.0" for n in range(count)], jobs)
 
     @property
     def indices(self) -> list[int]:
         """The candidates that were probed, in order."""
         return [index_of(job.ref.revision) for job in self.asked]
-
-
-def release_refs(count: int) -> tuple[ToolchainRef, ...]:
-    return HistoryEngine("P" * count).releases("iree")
 
 
 @dataclass(kw_only=True)

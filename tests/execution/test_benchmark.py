@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.bisect.letters import case_named, release_refs
+from tests.bisect.letters import HistoryEngine, case_named
 from tests.execution.invented_programs import InventedProgram, Machine
 from triage.execution import benchmark as benchmarks
 from triage.execution.benchmark import Benchmark, Series
@@ -16,7 +16,9 @@ from triage.execution.task import ProbeJob
 from triage.model.outcome import Cause, NoAnswer
 from triage.toolchains.home import Progress
 
-ROWS = [ProbeJob(case_named("case"), ref) for ref in release_refs(3)]
+ROWS = [
+    ProbeJob(case_named("case"), ref) for ref in HistoryEngine("PPP").releases("iree")
+]
 each_busy_machine = pytest.mark.parametrize(
     "busy",
     [

@@ -163,23 +163,6 @@ def test_the_command_reports_a_missing_shard_and_refuses_the_folder_of_one(
     assert read_night(last).shard == "1/3"
 
 
-@pytest.mark.parametrize(
-    ("text", "damaged"),
-    [
-        ('"cpu_seconds": 0.0', '"cpu_seconds": NaN'),
-        ('"metrics": {', '"metrics": {"x": 1e999'),
-    ],
-)
-def test_a_shard_with_a_number_that_json_does_not_have_is_bad_input(
-    folders: list[Path], triage: Triage, text: str, damaged: str
-) -> None:
-    file = folders[0] / "nightly.json"
-    file.write_text(file.read_text().replace(text, damaged))
-    done = triage("nightly", "merge", *folders)
-    assert done.returncode == 2
-    assert "is not the JSON of a nightly" in done.stderr
-
-
 @pytest.mark.parametrize("kind", ["link", "pipe"])
 def test_a_shard_with_a_link_or_a_pipe_writes_nothing(
     folders: list[Path], tmp_path: Path, triage: Triage, kind: str

@@ -11,7 +11,7 @@ from xml.etree.ElementTree import Element
 
 import pytest
 
-from tests.bisect.letters import HistoryEngine, case_named, failure, release_refs
+from tests.bisect.letters import HistoryEngine, case_named, failure
 from triage.attribute.result import Attribution, ComparisonResult
 from triage.bisect.result import Bisection, BisectKind, Suspect, Transition
 from triage.execution.in_turn import Pace
@@ -57,7 +57,7 @@ def night_of(
     """
     engine: Any = HistoryEngine(histories)
     engine.compiles = 7
-    refs = release_refs(engine.registry.count)
+    refs = engine.releases("iree")
     known = Expectation("class-F", since="1.1.0")
     cases = [
         case_named(name, *([known] if name.startswith("known") else []))
@@ -95,6 +95,21 @@ def test_a_file_that_is_not_a_night_is_bad_input(tmp_path: Path, text: bytes) ->
     (tmp_path / "nightly.json").write_bytes(text)
     with pytest.raises(BadInput):
         read_night(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("text", "damaged"),
+    [
+        ('"cpu_seconds": 0.0', '"cpu_seconds": NaN'),
+        ('"metrics": {', '"metrics": {"x": 1e999'),
+    ],
+)
+def test_a_number_that_json_does_not_have_is_bad_input(
+    night: Night, text: str, damaged: str
+) -> None:
+    whole = rendered("json", night, night_document)
+    with pytest.raises(BadInput, match="is not the JSON of a nightly"):
+        parse_night(whole.replace(text, damaged), "night")
 
 
 @pytest.mark.parametrize("path", ["/etc/passwd", "{}/link", "../secret.md"])
