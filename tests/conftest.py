@@ -182,7 +182,7 @@ def triage_process(workplace: Path) -> Triage:
     def call(*words: object, **options: object) -> subprocess.CompletedProcess[str]:
         given: dict[str, Any] = {"capture_output": True, "text": True, "timeout": 600}
         given |= {"cwd": workplace, **options}
-        return subprocess.run([*TRIAGE, *map(str, words)], check=False, **given)
+        return subprocess.run([*TRIAGE, *map(str, words)], **given)
 
     return call
 

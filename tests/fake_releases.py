@@ -58,14 +58,16 @@ class FakeReleases:
     log: Path
     versions: tuple[str, ...]
 
-    def events(self, event: str, what: str = "main") -> list[tuple[str, str]]:
-        """Return version and hash of the input of each such event, in order."""
+    def events(self, event: str) -> list[tuple[str, str]]:
+        """Return version and hash of the input of each such event of a compile, in
+        order.
+        """
         lines = self.log.read_text().splitlines() if self.log.exists() else []
         words = map(str.split, lines)
         return [
             (version, digest)
             for kind, version, digest, kind_of_run, _ in words
-            if (kind, kind_of_run) == (event, what)
+            if (kind, kind_of_run) == (event, "main")
         ]
 
 

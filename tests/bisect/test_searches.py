@@ -82,7 +82,7 @@ def check_pair(change: Any, history: str, old: str, new: str, between: str) -> b
     return last == first + 1
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(
     st.text("PFGU", min_size=2, max_size=40),
     st.integers(1, 4),
@@ -130,7 +130,7 @@ def suspects_of(answer: Any) -> set[int]:
     return set(map(index_of, answer.suspects))
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=500)
 @given(
     st.text("PPPFFFGNUX", max_size=60),
     st.sampled_from(["F", "N"]),

@@ -117,10 +117,10 @@ class Contract:
             self._is_described(toolchain)
             script = self._reproducer(task, ref) / "repro.sh"
             env = self._environment(task)
-            done = subprocess.run(script, env=env, capture_output=True, check=False)
+            done = subprocess.run(script, env=env, capture_output=True)
             assert done.returncode == status, done.stderr
             nothing = {"PATH": "/usr/bin:/bin", "PYTHON": "/no/python"}
-            lost = subprocess.run(script, env=nothing, capture_output=True, check=False)
+            lost = subprocess.run(script, env=nothing, capture_output=True)
             assert lost.returncode == 127
 
     def _reproducer(self, task: Task, ref: ToolchainRef) -> Path:

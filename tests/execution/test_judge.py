@@ -98,7 +98,7 @@ def test_words_alone_do_not_make_a_failure_untestable(
 def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A file system of 4 MiB."""
     command = ["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", str(tmp_path)]
-    if subprocess.run(command, check=False, capture_output=True).returncode:
+    if subprocess.run(command, capture_output=True).returncode:
         pytest.skip("only root may mount a file system")
     yield tmp_path
     subprocess.run(["umount", tmp_path], check=True)

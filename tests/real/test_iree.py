@@ -43,15 +43,6 @@ def test_an_error_of_a_successful_compile_is_a_warning(
 
 
 @pytest.mark.core
-def test_an_untestable_release_is_never_bad(asked: Asked) -> None:
-    words = ("--case", "dtype=f16", "--good", "3.2.0", "--bad", "3.3.0")
-    bisection = asked("bisect", RECIPES / "llama-attention-o3.yaml", *words, code=3)
-    assert bisection["status"] == "inconclusive"
-    assert "3.2.0" in bisection["reason"]
-    assert "--iree-opt-level" in bisection["reason"]
-
-
-@pytest.mark.core
 def test_a_local_build_is_the_same_compiler_as_its_release(
     triage: Triage, asked: Asked
 ) -> None:

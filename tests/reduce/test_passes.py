@@ -86,7 +86,7 @@ def chain(length: int) -> OnnxProgram:
     return OnnxProgram(CASE, parse_model(f"{head}\n{graph}"))
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(length=st.integers(1, 12), luck=st.integers(0, 255))
 def test_passes_over_onnx(length: int, luck: int) -> None:
     reduced(chain(length), lucky(luck, 110), (drop_nodes, free_initializers))
@@ -183,7 +183,6 @@ def document(reader: Reader, text: str) -> MlirProgram:
 @pytest.mark.real
 @settings(
     max_examples=5,
-    deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(luck=st.integers(0, 255), line=st.integers(0, 20))
@@ -232,7 +231,7 @@ def reduced_python(case: Case, content: bytes, test: FakeTest) -> PythonProgram:
     return small
 
 
-@settings(max_examples=3, deadline=None)
+@settings(max_examples=3)
 @given(luck=st.integers(0, 255))
 @pytest.mark.parametrize("case", [CASE, *KERNELS], ids=lambda case: case.name)
 def test_passes_over_python_keep_kernel_and_specialisation_consistent(

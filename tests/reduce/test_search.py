@@ -49,7 +49,7 @@ def left(test: FakeTest, jobs: int = 1, size: int = 60) -> set[int]:
     return set(map(int, problem.current.content.split()))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(NUMBERS, st.integers(0, 99), st.randoms(use_true_random=False))
 def test_no_item_can_be_left_out_whatever_the_number_of_jobs(
     wanted: set[int], seed: int, luck: random.Random
@@ -72,7 +72,6 @@ def test_a_pass_that_keeps_nothing_ends() -> None:
     assert test.asked < 400
 
 
-@settings(deadline=None)
 @given(NUMBERS, NUMBERS, st.integers(1, 2))
 def test_the_result_fails_and_the_good_toolchain_compiles_it(
     wanted: set[int], needed: set[int], jobs: int

@@ -113,7 +113,7 @@ class Arena:
         ]
         script = ["unshare", "--mount", "sh", "-c", "\n".join(lines)]
         done = subprocess.run(
-            script, cwd=self.folder, env=self.env, check=False, capture_output=True
+            script, cwd=self.folder, env=self.env, capture_output=True
         )
         if done.returncode != 0:
             return None
