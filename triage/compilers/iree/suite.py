@@ -404,18 +404,19 @@ def _weights_of(
     """Yield the scopes of the weights of a test, and their files."""
     for entry in test.weights:
         module = _module(file, entry.module) if entry.module else file
-        yield entry.scope, _weights(module, entry.url, entry.seed)
+        url = entry.url if entry.type == "url" else None
+        yield entry.scope, _weights(module, url, entry.seed)
     if not test.type:
         for model in models:
             url = model.read(ModelTest).real_weights
-            yield _SCOPE, _weights(model, url, None)
+            yield _SCOPE, _weights(model, url or None, None)
 
 
-def _weights(file: SuiteFile, url: str, seed: int | None) -> Path:
+def _weights(file: SuiteFile, url: str | None, seed: int | None) -> Path:
     """Return the weights at an address. Without one, return random weights of the
     program in a file, or zeros without a seed.
     """
-    if url:
+    if url is not None:
         return file.locate(url)
     program = _program(file)
     path = program.input.path
