@@ -87,7 +87,7 @@ def _why_not_comparable(good: Probe, bad: Probe) -> NoAnswer | None:
         is_same = same_signature(failure)(bad.outcome.failure)
         if is_same or failure.stage is Stage.COMPILE:
             why = f"{name} fails too: {failure.headline}"
-            return NoAnswer(Cause.NOT_FOUND, why)
+            return NoAnswer(Cause.NEEDLESS, why)
     return None
 
 
