@@ -108,10 +108,3 @@ def test_a_limit_is_a_threshold_of_the_case() -> None:
         REQUEST, "1.0.0", "1.1.0", "artifact_bytes", 9.0, 1.0
     ) as measured:
         assert measured.case.thresholds == (("artifact_bytes", 9.0),)
-    with metric_request(REQUEST, None, None, None, None, 1.0) as measured:
-        assert measured is REQUEST
-    # without good and bad, or for a time, it says nothing
-    for after, metric in ((None, "artifact_bytes"), ("1.1.0", "run_seconds")):
-        limited = metric_request(REQUEST, "1.0.0", after, metric, 9.0, 1.0)
-        with pytest.raises(BadInput, match=r"--good|--above"), limited:
-            pass

@@ -24,6 +24,12 @@ run empty                            2  has no recipe
 run good.yaml -t triton:3.2.0        2  of triton, .* use iree
 bisect good.yaml --bad triton:3.2.0  2  not a revision of iree
 run good.yaml -t nightly:soon        2  not a revision
+run good.yaml -t banana              2  is not a revision of iree: write .3\\.13\\.0
+run good.yaml -t ""                  2  is not a revision of iree: write .3\\.13\\.0
+run good.yaml -t path:               2  is not a revision of iree: write .3\\.13\\.0
+run good.yaml -t ../x                2  is not a revision of iree: write .3\\.13\\.0
+run good.yaml -t 3.x                 2  is not a revision of iree: write .3\\.13\\.0
+run good.yaml -t 2025-02-30          2  is not a revision of iree: write .3\\.13\\.0
 run good.yaml -t commit:abc1234      2  --repo
 run syntax.py:kernel                 2  syntax.py:2: .*closed
 run good.yaml --format sarif         2  json
@@ -32,6 +38,8 @@ classify nothing.log --format junit  2  json
 bisect many.yaml                     2  --case: many\\[kind=a\\]
 bisect many.yaml --case kind=c       2  many\\[kind=a\\]
 bisect good.yaml --above 3           2  --metric
+bisect good.yaml --good 1.0.0 --metric artifact_bytes --above 9  2  --bad
+bisect good.yaml --good 1.0.0 --bad 1.1.0 --metric run_seconds --above 9  2  --above
 bisect good.mlir --repo .            2  repository
 lint empty.mlirbc                    2  empty.mlirbc
 lint good.yaml -t path:/nowhere      4  /nowhere does not exist
