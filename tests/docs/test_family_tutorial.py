@@ -6,8 +6,6 @@ from __future__ import annotations
 
 import importlib
 import json
-import os
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -66,11 +64,5 @@ def test_the_commands_of_the_page(asked: Asked, tmp_path: Path) -> None:
     assert bisection["after"]["name"] == "1.20.0"
     reduced = answer(f"reduce {recipe} -t 1.20.1 --good 1.19.2", 0)
     assert reduced["program"] is None  # ONNX is not a text
-    script = tmp_path / reduced["reproducer"] / "repro.sh"
-    home = Path(os.environ["TRIAGE_HOME"])
-    for version, status in (("1.19.2", 0), ("1.20.1", 1)):
-        [root] = home.glob(f"toolchains/venv-onnxruntime-*-{version}-*")
-        env = {"PATH": "/usr/bin:/bin", "PYTHON": f"{root}/bin/python"}
-        assert subprocess.run([script], env=env).returncode == status
     remedies = answer(f"remedy {recipe} -t 1.20.1", 0)["remedies"]
     assert "--disable=Pad_Fusion" in json.dumps(remedies)

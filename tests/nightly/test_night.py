@@ -108,7 +108,7 @@ def test_a_number_that_json_does_not_have_is_bad_input(
     night: Night, text: str, damaged: str
 ) -> None:
     whole = rendered("json", night, night_document)
-    with pytest.raises(BadInput, match="is not the JSON of a nightly"):
+    with pytest.raises(BadInput):
         parse_night(whole.replace(text, damaged), "night")
 
 

@@ -163,6 +163,3 @@ signature: {k_ptr: "*bf16:16", v_ptr: "*bf16:16", out_ptr: "*fp32:16", steps: i3
     assert "steps" not in text
     assert "triton==3.2.0" in (folder / "README.md").read_text()
     assert triage("recipe", "validate", folder / "recipe.yaml").returncode == 0
-    words = ("replay", tmp_path / "small", "-t", "3.2.0", "-t", "3.1.0")
-    [replayed] = asked(*words)["reproducers"]
-    assert [*replayed["states"].values()] == ["reproduces", "fixed"]

@@ -197,7 +197,6 @@ def test_a_remedy_that_breaks_another_release_ranks_last() -> None:
         for remedy in answer.remedies
     ] == [(TILE, "3.3.0 3.2.0 3.13.0", ""), (IGEMM, "3.3.0", "3.2.0 3.13.0")]
     assert answer.remedies[-1].cost["dispatches"] == 5
-    assert "breaks 3.2.0, 3.13.0" in answer.remedies[-1].explanation
 
 
 @pytest.mark.parametrize(("bad", "upgrade"), [("3.3.0", "3.13.0"), ("3.14.0rc1", None)])
