@@ -232,7 +232,7 @@ def _first_match(
     for rule, pattern in _patterns(rules, *texts):
         scope = pattern.scope
         text = texts[pattern.scope]
-        is_possible = any(literal in text for literal in pattern.literals)
+        is_possible = any(map(text.__contains__, pattern.literals))
         if not is_possible or rule.family in without_families:
             continue
         match = compile_regex(pattern.regex).search(text)
