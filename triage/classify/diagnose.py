@@ -43,7 +43,7 @@ class LogStatus(StrEnum):
 
     FAILED = "failed"
     UNRECOGNISED = "unrecognised"
-    """Something failed, and no rule knows what."""
+    """Something seems to have failed, but no rule knows it."""
     NO_FAILURES = "no failures"
 
 

@@ -2,7 +2,7 @@
 
 A linear model of the words of a line and of its neighbours scores which lines tell the
 failure; `benchmarks/train_lines.py` learns its weights. The model puts lines in order.
-A log failed if a line has a sign of a failure, or a very high score.
+A log seems to have failed if a line has a sign of a failure, or a very high score.
 """
 
 from __future__ import annotations

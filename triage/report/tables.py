@@ -157,7 +157,7 @@ def benchmark_document(result: Benchmark) -> Document:
 
 
 _LOG_STATUSES = {
-    "unrecognised": "not recognised: something failed that no rule knows",
+    "unrecognised": "not recognised: no rule knows what seems to have failed",
     "no failures": "no failures",
 }
 
